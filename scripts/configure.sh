@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Configures build/PRESET unless that was done with the same settings before.
+set -euo pipefail
+preset=$1
+cd "$(dirname "$0")/.."
+settings="$preset $(cat .deps/torch .deps/cuda) $(cksum < CMakePresets.json)"
+stamp=build/$preset/.configured
+if [ -f "build/$preset/build.ninja" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$settings" ]; then exit 0; fi
+cmake --preset "$preset" -DLRA_TORCH_DIR="$(cat .deps/torch)" -DLRA_CUDA="$(cat .deps/cuda)"
+echo "$settings" > "$stamp"

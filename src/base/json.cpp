@@ -1,0 +1,46 @@
+#include "base/json.h"
+
+#include <set>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace lra {
+
+Json parse_json(std::string_view text, std::string_view where) {
+  constexpr int kDeepest = 64;
+  std::vector<std::set<std::string>> keys;
+  const auto check = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    if (depth > kDeepest) fail(where, "JSON nested deeper than {} levels.", kDeepest);
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second) {
+      fail(where, "the key {} appears twice in one JSON object.", parsed.dump());
+    }
+    return true;
+  };
+  try {
+    return Json::parse(text.begin(), text.end(), check);
+  } catch (const nlohmann::json::parse_error& e) {
+    fail(where, "not valid JSON at byte {}: {}. The file may be truncated or damaged.", e.byte, e.what());
+  }
+}
+
+Json read_json(const std::filesystem::path& path) { return parse_json(read_text(path), path.string()); }
+
+template <class T>
+T json_get(const Json& object, const char* key, std::string_view where) {
+  if (!object.is_object() || !object.contains(key)) fail(where, "the key '{}' is missing.", key);
+  try {
+    return object.at(key).get<T>();
+  } catch (const nlohmann::json::exception&) {
+    fail(where, "'{}' is {}, which has the wrong type.", key, object.at(key).dump());
+  }
+}
+template int64_t json_get(const Json&, const char*, std::string_view);
+template double json_get(const Json&, const char*, std::string_view);
+template bool json_get(const Json&, const char*, std::string_view);
+template std::string json_get(const Json&, const char*, std::string_view);
+
+}  // namespace lra

@@ -1,0 +1,166 @@
+#include "base/torch_compat.h"
+
+#include <dlfcn.h>
+#include <sys/resource.h>
+
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+
+#include <ATen/Context.h>
+#include <ATen/DeviceAccelerator.h>
+#include <ATen/Parallel.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <ATen/ops/_fused_adamw.h>
+
+#include "base/error.h"
+#include "base/tensor_threads.h"
+
+// The entry points of the OpenMP runtime that libtorch_cpu.so has loaded (the ABI of libgomp).
+extern "C" {
+void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned flags);
+int omp_get_num_threads();
+int omp_get_thread_num();
+int omp_in_parallel();
+}
+
+namespace lra {
+namespace {
+
+// Runs body(thread, threads) on a team; the first exception is thrown again on the caller.
+void on_team(const std::function<void(int64_t, int64_t)>& body) {
+  struct Shared {
+    const std::function<void(int64_t, int64_t)>& body;
+    std::exception_ptr failure;
+    std::mutex mutex;
+  } shared{body, nullptr, {}};
+  GOMP_parallel(
+      [](void* data) {
+        auto& s = *static_cast<Shared*>(data);
+        try {
+          s.body(omp_get_thread_num(), omp_get_num_threads());
+        } catch (...) {
+          const std::lock_guard lock(s.mutex);
+          if (!s.failure) s.failure = std::current_exception();
+        }
+      },
+      &shared, 0, 0);
+  if (shared.failure) std::rethrow_exception(shared.failure);
+}
+
+}  // namespace
+
+void parallel_for(int64_t begin, int64_t end, int64_t grain, const std::function<void(int64_t, int64_t)>& f) {
+  if (begin >= end) return;
+  if (end - begin <= grain || at::get_num_threads() == 1 || omp_in_parallel()) {
+    f(begin, end);
+    return;
+  }
+  on_team([&](int64_t thread, int64_t threads) {
+    const int64_t n = end - begin;
+    const int64_t chunks = std::min(threads, (n + grain - 1) / std::max<int64_t>(grain, 1));
+    const int64_t chunk = (n + chunks - 1) / chunks;
+    const int64_t first = begin + thread * chunk;
+    if (thread < chunks && first < end) f(first, std::min(end, first + chunk));
+  });
+}
+
+void parallel_tasks(int64_t n, const std::function<void(int64_t)>& f) {
+  if (n <= 1 || at::get_num_threads() == 1 || omp_in_parallel()) {
+    for (int64_t i = 0; i < n; ++i) f(i);
+    return;
+  }
+  std::atomic<int64_t> next{0};
+  on_team([&](int64_t, int64_t) {
+    for (int64_t i = next++; i < n; i = next++) f(i);
+  });
+}
+
+const CudaStatus& load_cuda() {
+  static const CudaStatus status = [] {
+    CudaStatus s;
+    const std::string plugin = std::filesystem::read_symlink("/proc/self/exe").replace_filename("liblra_cuda.so").string();
+    if (!dlopen(plugin.c_str(), RTLD_NOW | RTLD_GLOBAL)) {
+      const char* reason = dlerror();
+      s.why = "the CUDA plugin could not be loaded: " + std::string(reason ? reason : "unknown reason") +
+              ". It is built where there is a CUDA toolkit (make build CUDA=on)";
+      return s;
+    }
+    s.loaded = true;
+    try {
+      s.available = at::globalContext().hasCUDA() && at::detail::getCUDAHooks().deviceCount() > 0;
+    } catch (const std::exception& e) {
+      s.why = e.what();
+    }
+    if (!s.available && s.why.empty()) s.why = "no CUDA device or driver was found on this machine";
+    return s;
+  }();
+  return status;
+}
+
+torch::Device parse_device(const std::string& name) {
+  if (name == "cpu") return torch::kCPU;
+  if (name.empty()) return load_cuda().available ? torch::Device(torch::kCUDA, 0) : torch::Device(torch::kCPU);
+  if (!name.starts_with("cuda")) fail("device", "'{}' is not a device, expected cpu, cuda or cuda:N.", name);
+  if (!load_cuda().available) fail("device", "'{}' cannot be used: {}. Use --device cpu.", name, load_cuda().why);
+  int index = 0;
+  if (name != "cuda") {
+    try {
+      index = torch::Device(name).index();
+    } catch (const c10::Error&) {
+      fail("device", "'{}' is not a device, expected cpu, cuda or cuda:N.", name);
+    }
+  }
+  const auto count = static_cast<int>(at::detail::getCUDAHooks().deviceCount());
+  if (index < 0 || index >= count) fail("device", "'{}': this machine has {} CUDA device(s), cuda:0 to cuda:{}.", name, count, count - 1);
+  return {torch::kCUDA, static_cast<c10::DeviceIndex>(index)};
+}
+
+std::string device_name(const torch::Device& device) {
+  if (device.is_cpu()) {
+    std::ifstream info("/proc/cpuinfo");
+    for (std::string line; std::getline(info, line);) {
+      if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+    }
+    return "CPU";
+  }
+  using Name = const char* (*)(int);
+  const auto name = reinterpret_cast<Name>(dlsym(RTLD_DEFAULT, "lra_cuda_device_name"));
+  return name ? name(device.index()) : "CUDA device";
+}
+
+void set_tensor_threads(int n) { at::set_num_threads(n); }
+
+void fused_adamw(const AdamWBuffers& b, const Tensor& steps, const Tensor& lr, double beta1, double beta2,
+                 double weight_decay, double eps, const Tensor& found_bad) {
+  at::_fused_adamw_({b.parameters}, {b.gradients}, {b.first}, {b.second}, {}, {steps}, lr, beta1, beta2, weight_decay,
+                    eps, /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/std::nullopt, found_bad);
+}
+
+void seed_device_generator(const torch::Device& device, uint64_t seed, uint64_t offset) {
+  if (device.is_cpu()) return;  // CPU kernels draw from counters of their own
+  at::Generator generator = at::globalContext().defaultGenerator(device);
+  const std::lock_guard lock(generator.mutex());
+  generator.unsafeGetGeneratorImpl()->set_current_seed(seed);
+  generator.unsafeGetGeneratorImpl()->set_offset(offset);
+}
+
+int64_t peak_memory_bytes(const torch::Device& device) {
+  if (device.is_cuda()) {
+    const auto stats = at::accelerator::getDeviceStats(device.index());
+    return stats.allocated_bytes[0].peak;
+  }
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss * 1024;
+}
+
+void reset_peak_memory(const torch::Device& device) {
+  if (device.is_cuda()) at::accelerator::resetPeakStats(device.index());
+}
+
+void synchronize(const torch::Device& device) {
+  if (device.is_cuda()) at::accelerator::synchronizeDevice(device.index());
+}
+
+}  // namespace lra

@@ -1,0 +1,50 @@
+// The efficiency benchmark: model × length × batch × phase → time and memory, ours and the peers' in one go on the same machine.
+//
+// Random tokens, full rows. A training step is everything from batch to updated parameters. Ours is measured before and after the
+// peers and the samples pooled, so that a machine that changes its pace in between shows in the spread, not in the ratio.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "nn/encoder_config.h"
+
+namespace lra {
+
+struct BenchCase {
+  std::string name;  // of a suite's case; else empty
+  std::string model = "transformer";
+  EncoderConfig sizes;
+  int64_t batch = 32;
+  std::string phase = "train";  // or "forward"
+};
+
+// Named sets of cases; "foundation" is what `make bench` runs.
+std::vector<std::string> bench_suites();
+std::vector<BenchCase> bench_suite(const std::string& name);
+
+struct BenchOptions {
+  std::string device, dtype;  // empty: as for training
+  double seconds = 10;        // of measuring a case and implementation
+  int64_t repeats = 50;       // at most
+  bool peers = false;
+  std::vector<std::string> peer_modes = {"eager", "compile"};
+  fs::path peers_folder = "bench/peers";
+  std::string python;         // empty: .venv/bin/python, else python3
+};
+
+struct BenchRow {
+  BenchCase bench_case;
+  std::string implementation, device, dtype;
+  double ms_median = 0, ms_p10 = 0, ms_p90 = 0, tokens_per_s = 0;
+  int64_t peak_bytes = 0, repeats = 0;
+  std::optional<double> ratio_to_lra = {};  // its time over ours: above 1, ours is faster
+  std::string problem = {};                 // why there is no number
+};
+
+std::vector<BenchRow> run_bench(const std::vector<BenchCase>& cases, const BenchOptions& options);
+Json bench_json(const std::vector<BenchRow>& rows, const BenchOptions& options);
+
+}  // namespace lra

@@ -1,0 +1,281 @@
+#include "data/dataset.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/sha256.h"
+#include "base/suggest.h"
+
+namespace lra {
+namespace {
+
+template <class T>
+std::string_view bytes_of(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
+// The identity of a split: tokens, offsets, labels, tokens2, offsets2, as interface and metadata promise.
+std::string hash_in_order(std::initializer_list<std::string_view> tensors) {
+  Sha256 hash;
+  for (const std::string_view bytes : tensors) hash.update(bytes.data(), bytes.size());
+  return hash.hex();
+}
+
+std::string_view bytes_of(std::span<const int64_t> values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size_bytes()};
+}
+
+template <class T>
+T parse_number(const Metadata& metadata, const char* key, const std::string& file) {
+  const std::string& text = metadata.at(key);
+  T value = 0;
+  const char* end = text.data() + text.size();
+  const auto [at, code] = std::from_chars(text.data(), end, value);
+  if (code != std::errc() || at != end) {
+    fail("data", "{}: the metadata '{}' is '{}', expected a whole number.", file, key, text);
+  }
+  return value;
+}
+
+constexpr const char* kKeys[] = {"task",   "version", "variant",    "split",       "options",    "seed",
+                                 "source", "sha256",  "vocab_size", "num_classes", "max_length", "pad_id"};
+
+// Ids in as many bytes as the vocabulary needs.
+std::vector<uint8_t> narrowed(const std::vector<uint16_t>& tokens) {
+  std::vector<uint8_t> bytes(tokens.size());
+  std::transform(tokens.begin(), tokens.end(), bytes.begin(),
+                 [](uint16_t t) { return static_cast<uint8_t>(t); });
+  return bytes;
+}
+
+void check_writable(const fs::path& path, const Examples& examples, const DatasetInfo& info) {
+  const auto check = [&](const std::vector<uint16_t>& tokens, const std::vector<int64_t>& offsets) {
+    const uint16_t largest = tokens.empty() ? uint16_t{0} : *std::max_element(tokens.begin(), tokens.end());
+    if (largest >= info.vocab_size && !tokens.empty()) {
+      fail("data", "{}: token {} does not fit the vocabulary of {}.", path.string(), largest,
+           info.vocab_size);
+    }
+    if (offsets.size() != examples.labels.size() + 1 ||
+        offsets.back() != static_cast<int64_t>(tokens.size())) {
+      fail("data", "{}: {} labels, {} offsets and {} tokens do not fit together.", path.string(),
+           examples.labels.size(), offsets.size(), tokens.size());
+    }
+  };
+  check(examples.tokens, examples.offsets);
+  if (examples.offsets2.size() > 1) check(examples.tokens2, examples.offsets2);
+}
+
+}  // namespace
+
+void Tokens::copy_to(std::span<int32_t> out) const {
+  for (size_t i = 0; i < out.size(); ++i) out[i] = (*this)[static_cast<int64_t>(i)];
+}
+
+void Examples::add(std::span<const uint16_t> sequence, int64_t label) {
+  tokens.insert(tokens.end(), sequence.begin(), sequence.end());
+  offsets.push_back(static_cast<int64_t>(tokens.size()));
+  labels.push_back(label);
+}
+
+void Examples::add(std::span<const uint16_t> first, std::span<const uint16_t> second, int64_t label) {
+  add(first, label);
+  tokens2.insert(tokens2.end(), second.begin(), second.end());
+  offsets2.push_back(static_cast<int64_t>(tokens2.size()));
+}
+
+Metadata to_metadata(const DatasetInfo& info) {
+  return {{"task", info.task},
+          {"version", info.version},
+          {"variant", info.variant},
+          {"split", info.split},
+          {"options", info.options},
+          {"seed", std::to_string(info.seed)},
+          {"source", info.source},
+          {"sha256", info.sha256},
+          {"vocab_size", std::to_string(info.vocab_size)},
+          {"num_classes", std::to_string(info.num_classes)},
+          {"max_length", std::to_string(info.max_length)},
+          {"pad_id", info.pad_id ? std::to_string(*info.pad_id) : "none"}};
+}
+
+DatasetInfo parse_info(const Metadata& metadata, const std::string& file) {
+  for (const char* key : kKeys) {
+    if (!metadata.contains(key)) {
+      fail("data", "{}: the metadata '{}' is missing. This is not a data set of this program.", file, key);
+    }
+  }
+  DatasetInfo info;
+  info.task = metadata.at("task");
+  info.version = metadata.at("version");
+  info.variant = metadata.at("variant");
+  info.split = metadata.at("split");
+  info.options = metadata.at("options");
+  info.source = metadata.at("source");
+  info.sha256 = metadata.at("sha256");
+  info.seed = parse_number<uint64_t>(metadata, "seed", file);
+  info.vocab_size = parse_number<int64_t>(metadata, "vocab_size", file);
+  info.num_classes = parse_number<int64_t>(metadata, "num_classes", file);
+  info.max_length = parse_number<int64_t>(metadata, "max_length", file);
+  if (metadata.at("pad_id") != "none") info.pad_id = parse_number<int64_t>(metadata, "pad_id", file);
+  if (info.vocab_size < 1 || info.vocab_size > 65536 || info.num_classes < 1 || info.max_length < 1 ||
+      info.max_length > (int64_t{1} << 40)) {
+    fail("data", "{}: the metadata declares {} token ids, {} classes and a length of {}, which cannot be.",
+         file, info.vocab_size, info.num_classes, info.max_length);
+  }
+  if (info.pad_id && (*info.pad_id < 0 || *info.pad_id >= info.vocab_size)) {
+    fail("data", "{}: the padding id {} lies outside the vocabulary of {}.", file, *info.pad_id,
+         info.vocab_size);
+  }
+  return info;
+}
+
+// ---- reading ----
+
+std::span<const int64_t> Dataset::read_numbers(const char* name) const {
+  const TensorView& tensor = file_.at(name);
+  if (tensor.dtype != DType::kI64 || tensor.shape.size() != 1) {
+    fail("data", "{}: '{}' is {} with {} dimensions, expected I64 with one.", path().string(), name,
+         name_of(tensor.dtype), tensor.shape.size());
+  }
+  return {tensor.as<int64_t>(), static_cast<size_t>(tensor.numel())};
+}
+
+TensorView Dataset::read_tokens(const char* name, std::span<const int64_t> offsets) const {
+  const TensorView& tensor = file_.at(name);
+  const std::string file = path().string();
+  if ((tensor.dtype != DType::kU8 && tensor.dtype != DType::kU16) || tensor.shape.size() != 1) {
+    fail("data", "{}: '{}' is {} with {} dimensions, expected U8 or U16 with one.", file, name,
+         name_of(tensor.dtype), tensor.shape.size());
+  }
+  if (offsets.size() != labels_.size() + 1) {
+    fail("data", "{}: {} labels, but {} offsets for '{}'; expected one more offset than labels.", file,
+         labels_.size(), offsets.size(), name);
+  }
+  if (offsets.front() != 0 || offsets.back() != tensor.numel()) {
+    fail("data", "{}: the offsets run from {} to {}, expected 0 to {}, the size of '{}'.", file,
+         offsets.front(), offsets.back(), tensor.numel(), name);
+  }
+  for (size_t i = 0; i + 1 < offsets.size(); ++i) {
+    if (offsets[i + 1] <= offsets[i] || offsets[i + 1] > tensor.numel() ||
+        offsets[i + 1] - offsets[i] > info_.max_length) {
+      fail("data", "{}: example {} of '{}' runs from {} to {}, expected 1 to {} tokens.", file, i, name,
+           offsets[i], offsets[i + 1], info_.max_length);
+    }
+  }
+  return tensor;
+}
+
+Dataset::Dataset(const fs::path& path) : file_(path) {
+  info_ = parse_info(file_.metadata(), path.string());
+  labels_ = read_numbers("labels");
+  for (int64_t i = 0; i < size(); ++i) {
+    if (label(i) < 0 || label(i) >= info_.num_classes) {
+      fail("data", "{}: example {} has the label {}, expected 0 to {}.", path.string(), i, label(i),
+           info_.num_classes - 1);
+    }
+  }
+  offsets_ = read_numbers("offsets");
+  tokens_ = read_tokens("tokens", offsets_);
+  if (file_.contains("tokens2") || file_.contains("offsets2")) {
+    offsets2_ = read_numbers("offsets2");
+    tokens2_ = read_tokens("tokens2", offsets2_);
+  }
+}
+
+Tokens Dataset::slice(const TensorView& tokens, std::span<const int64_t> offsets, int64_t i) {
+  const auto at = static_cast<size_t>(i);
+  const auto width = static_cast<int>(size_of(tokens.dtype));
+  return {tokens.bytes.data() + offsets[at] * width, offsets[at + 1] - offsets[at], width};
+}
+
+std::string Dataset::compute_sha256() const {
+  return hash_in_order({tokens_.bytes, bytes_of(offsets_), bytes_of(labels_),
+                        tokens2_ ? tokens2_->bytes : std::string_view(), bytes_of(offsets2_)});
+}
+
+void Dataset::check_contents() const {
+  const auto check = [&](const Tokens& sequence, int64_t example) {
+    for (int64_t t = 0; t < sequence.size(); ++t) {
+      const bool padding = info_.pad_id && sequence[t] == *info_.pad_id;
+      if (sequence[t] < info_.vocab_size && !padding) continue;
+      fail("data", "{}: example {} has the token {} at position {}, expected 0 to {}{}.", path().string(),
+           example, sequence[t], t, info_.vocab_size - 1, padding ? " without the padding id" : "");
+    }
+  };
+  for (int64_t i = 0; i < size(); ++i) {
+    check(tokens(i), i);
+    if (has_second()) check(tokens2(i), i);
+  }
+}
+
+// ---- writing ----
+
+std::string write_dataset(const fs::path& path, const Examples& examples, DatasetInfo info) {
+  check_writable(path, examples, info);
+  const bool second = examples.offsets2.size() > 1;
+  const bool narrow = info.vocab_size <= 256;
+  const auto count = static_cast<int64_t>(examples.labels.size());
+  std::vector<uint8_t> first_bytes, second_bytes;
+  if (narrow) first_bytes = narrowed(examples.tokens);
+  if (narrow && second) second_bytes = narrowed(examples.tokens2);
+  const std::string_view tokens = narrow ? bytes_of(first_bytes) : bytes_of(examples.tokens);
+  const std::string_view tokens2 = narrow ? bytes_of(second_bytes) : bytes_of(examples.tokens2);
+  const std::string_view offsets2 = second ? bytes_of(examples.offsets2) : std::string_view();
+  const DType dtype = narrow ? DType::kU8 : DType::kU16;
+
+  info.sha256 =
+      hash_in_order({tokens, bytes_of(examples.offsets), bytes_of(examples.labels), tokens2, offsets2});
+  SafetensorsWriter writer(path, to_metadata(info));
+  writer.add("tokens", dtype, {static_cast<int64_t>(examples.tokens.size())}, tokens);
+  writer.add("offsets", DType::kI64, {count + 1}, bytes_of(examples.offsets));
+  writer.add("labels", DType::kI64, {count}, bytes_of(examples.labels));
+  if (second) {
+    writer.add("tokens2", dtype, {static_cast<int64_t>(examples.tokens2.size())}, tokens2);
+    writer.add("offsets2", DType::kI64, {count + 1}, offsets2);
+  }
+  writer.commit();
+  return info.sha256;
+}
+
+// ---- the folder ----
+
+bool DataFolder::complete() const {
+  std::error_code code;  // an unreadable folder holds no data for us either
+  return fs::exists(manifest_path(), code);
+}
+
+void DataFolder::require() const {
+  if (complete()) return;
+  const char* from_environment = std::getenv("LRA_DATA");
+  const bool usual =
+      root == (from_environment && *from_environment ? from_environment : "data") || root == "./data";
+  const std::string where = usual ? "" : fmt::format(" --data {}", root.string());
+  if (variant == "default" || variant == "tiny") {
+    fail("data", "there is no data at {}. Make it with 'lra data make {}{}{}'.", path().string(), task,
+         variant == "tiny" ? " --size tiny" : "", where);
+  }
+  fail("data",
+       "there is no data at {}. See 'lra data list{}' for what there is, or make it with 'lra data make {}'.",
+       path().string(), where, task);
+}
+
+Dataset DataFolder::open(std::string_view split) const {
+  require();
+  const std::vector<std::string> known(std::begin(kSplits), std::end(kSplits));
+  if (std::find(known.begin(), known.end(), split) == known.end()) {
+    fail("data", "there is no split '{}'. {}", split, suggestion(split, known));
+  }
+  Dataset data(split_path(split));
+  const DatasetInfo& info = data.info();
+  if (info.task != task || info.split != split) {
+    fail("data",
+         "{}: holds the split '{}' of task '{}', expected '{}' of '{}'. Was it copied to the wrong place?",
+         data.path().string(), info.split, info.task, split, task);
+  }
+  return data;
+}
+
+}  // namespace lra

@@ -1,0 +1,45 @@
+// Which elements dropout keeps, as a pure function of counters: nothing is stored for the backward pass, a resumed run
+// repeats itself, and the mask of a row does not depend on how rows are batched, padded or split into micro-batches.
+//
+// An element is named by (site, step) and a 64-bit position. One Philox block gives the 16-bit numbers of 8 neighbouring
+// positions:  bits(position) = half (position mod 2) of word (position mod 8) / 2 of philox(seed, site·2^48 + step, position / 8).
+// Element kept  ⇔  bits ≥ round(p·2^16);  kept elements are multiplied by 2^16 / (2^16 − round(p·2^16)), so the mean is exact.
+#pragma once
+#include <cstdint>
+
+#include "base/philox.h"
+
+namespace lra {
+
+struct DropoutRate {
+  uint32_t threshold;  // of 2^16
+  float scale;
+};
+
+inline DropoutRate dropout_rate(double p) {
+  const auto threshold = static_cast<uint32_t>(p * 65536.0 + 0.5);
+  return {threshold, static_cast<float>(65536.0 / (65536.0 - threshold))};
+}
+
+LRA_HOST_DEVICE inline uint64_t dropout_stream(uint64_t site, int64_t step) {
+  return (site << 48) | static_cast<uint64_t>(step);
+}
+
+// Elementwise dropout on rows [B, L, D]: every (row, t) begins a new block.
+LRA_HOST_DEVICE inline uint64_t dropout_position(int64_t row, int64_t t, int64_t width) {
+  return static_cast<uint64_t>((row << 24) + t) * static_cast<uint64_t>((width + 7) / 8 * 8);
+}
+
+// Attention weights [B, H, i, j], i and j below 2^20.
+LRA_HOST_DEVICE inline uint64_t dropout_attention_position(int64_t row, int64_t heads, int64_t head, int64_t i) {
+  return static_cast<uint64_t>(((row * heads + head) << 20) + i) << 20;
+}
+
+LRA_HOST_DEVICE inline uint32_t dropout_bits(const PhiloxBlock& block, int lane) {
+  return (block.word[lane / 2] >> (16 * (lane % 2))) & 0xffffu;
+}
+
+// The numbers of `count` positions from `first` (a multiple of 8) on; writes up to the next multiple of 8.
+void dropout_bits_cpu(uint64_t seed, uint64_t stream, uint64_t first, int64_t count, uint16_t* out);
+
+}  // namespace lra

@@ -1,0 +1,8 @@
+#pragma once
+#include "kernels/dropout/bits.h"
+
+namespace lra {
+// out[i] = kept(bits[i]) ? in[i]·scale : 0; in and out may be the same.
+void dropout_apply_cpu(const uint16_t* bits, DropoutRate rate, const float* in, float* out, int64_t n);
+void dropout_apply_cpu(const uint16_t* bits, DropoutRate rate, const double* in, double* out, int64_t n);
+}  // namespace lra

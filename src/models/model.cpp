@@ -1,0 +1,37 @@
+#include "models/model.h"
+
+#include "models/catalogue.h"
+
+namespace lra {
+
+Model& find_model(std::string_view name) { return Registry<Model>::instance().get(name, "model"); }
+
+std::shared_ptr<Encoder> make_encoder(const Model& model, const EncoderConfig& config, const ModelOptions& options,
+                                      uint64_t seed) {
+  auto encoder = std::make_shared<Encoder>(
+      config, [&](const EncoderConfig& c, int64_t index) { return model.block(c, options, index); });
+  initialize(*encoder, seed);
+  return encoder;
+}
+
+int64_t shell_parameters(const EncoderConfig& c) {
+  const int64_t positions = c.positions == "learned" ? c.positions_count() * c.width : 0;
+  const int64_t features = c.two_inputs ? 4 * c.width : c.width;
+  const int64_t head = features * c.ff_width + c.ff_width + c.ff_width * c.num_classes + c.num_classes;
+  return c.vocab_size * c.width + (c.cls() ? c.width : 0) + positions + 2 * c.width + head;
+}
+
+std::vector<ModelCard> model_cards() {
+  std::vector<ModelCard> cards;
+  const auto& registry = Registry<Model>::instance();
+  for (const auto& name : registry.names()) {
+    const Model& model = registry.get(name, "model");
+    const ModelInfo& i = model.info();
+    auto options = model.options();
+    cards.push_back({i.name, i.title, i.paper, i.formula, i.cost, i.differences, i.causal,
+                     describe_fields([&](Fields& f) { options->visit(f); })});
+  }
+  return cards;
+}
+
+}  // namespace lra

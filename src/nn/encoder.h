@@ -1,0 +1,82 @@
+// The shell every model lives in:
+//
+//   x = dropout(embedding[tokens] + positions)          a learned CLS vector first, where pooling is `cls`
+//   x = block_i(x), i = 1 … N
+//   pooled = norm(x)[:, 0]  or the mean over valid positions
+//   logits = head(pooled)                                two documents: head([a, b, a∘b, a−b]), shared weights
+//
+// As in the Long Range Arena's code (no √D scaling of embeddings, pre-norm blocks, a final norm), with two differences: pooling and
+// attention never see padding, and CLS is always a valid position (the released code copies the mask of the first token).
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "batch/batch.h"
+#include "nn/encoder_config.h"
+#include "nn/layers.h"
+
+namespace lra {
+
+// Dropout sites: one number for each place that draws (kernels/dropout/bits.h).
+inline constexpr uint64_t kEmbeddingSite = 1;
+inline uint64_t block_site(int64_t block, uint64_t place) { return 16 * static_cast<uint64_t>(block + 1) + place; }
+
+// What a block does between positions: [B, L, D] → [B, L, D].
+class Mixer : public Layer {
+ public:
+  virtual Tensor forward(const Tensor& x, const Forward& f) const = 0;
+  // The same from the definition, by brute force over the same parameters, in the type of x: what tests hold `forward` against.
+  virtual Tensor reference(const Tensor& x, const Forward& f) const = 0;
+};
+
+// One layer, [B, L, D] → [B, L, D].
+class Block : public Layer {
+ public:
+  virtual Tensor forward(const Tensor& x, const Forward& f) const = 0;
+  virtual Tensor reference(const Tensor& x, const Forward& f) const = 0;
+};
+
+// x ← x + dropout(mixer(norm(x)));  x ← x + dropout(feed_forward(norm(x)))
+class StandardBlock : public Block {
+ public:
+  StandardBlock(const EncoderConfig& config, int64_t index, const std::string& mixer_name, std::shared_ptr<Mixer> mixer);
+  Tensor forward(const Tensor& x, const Forward& f) const override;
+  Tensor reference(const Tensor& x, const Forward& f) const override;
+
+ private:
+  std::shared_ptr<LayerNorm> mixer_norm_, ff_norm_;
+  std::shared_ptr<Mixer> mixer_;
+  std::shared_ptr<FeedForward> ff_;
+  double dropout_;
+  int64_t index_;
+  std::string mixer_name_;
+};
+
+class Encoder : public Layer {
+ public:
+  using MakeBlock = std::function<std::shared_ptr<Block>(const EncoderConfig&, int64_t index)>;
+  Encoder(const EncoderConfig& config, const MakeBlock& make_block);
+
+  // logits [B, C] in fp32 (or the parameters' type); `f.lengths` is set from the batch.
+  Tensor forward(const Batch& batch, const Forward& f) const;
+
+  const EncoderConfig& config() const { return config_; }
+  void set_compute_type(torch::Dtype type) { compute_type_ = type; }  // bf16 activations over fp32 masters
+  int64_t parameter_count() const;
+
+ private:
+  Tensor encode(const Sequences& input, Forward f) const;  // [B, D]
+
+  EncoderConfig config_;
+  torch::Dtype compute_type_ = torch::kFloat;
+  std::shared_ptr<Embedding> embedding_, learned_positions_;
+  Tensor cls_;
+  mutable Tensor sinusoidal_;  // [positions, D], in the compute type on the parameters' device
+  std::vector<std::shared_ptr<Block>> blocks_;
+  std::shared_ptr<LayerNorm> norm_;
+  std::shared_ptr<MlpHead> head_;
+};
+
+}  // namespace lra

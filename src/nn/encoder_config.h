@@ -1,0 +1,25 @@
+// Plain numbers, so that who only configures a model needs no tensors.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "base/config.h"
+
+namespace lra {
+
+// Sizes every model shares: the section `model` of a configuration.
+struct EncoderConfig {
+  int64_t layers = 4, width = 256, heads = 4, qkv_width = 256, ff_width = 1024;
+  double dropout = 0.1, attention_dropout = 0.1;
+  std::string positions = "sinusoidal", pooling = "cls";
+  // Not configured: what the data says.
+  int64_t vocab_size = 0, num_classes = 0, max_length = 0;
+  bool two_inputs = false;
+
+  void visit(Fields& f);
+  void check() const;  // what no single field can say: heads divide widths
+  bool cls() const { return pooling == "cls"; }
+  int64_t positions_count() const { return max_length + (cls() ? 1 : 0); }
+};
+
+}  // namespace lra

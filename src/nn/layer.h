@@ -1,0 +1,60 @@
+// The base of every layer: a torch module whose parameters know how they are initialised.
+//
+//   class Linear : public Layer {
+//     Linear(int64_t in, int64_t out) { weight = parameter("weight", {out, in}, Init::xavier(in, out)); }
+//   };
+//
+// A parameter's initial value is a function of (seed, its full name) alone, not of the order in which layers are made.
+#pragma once
+#include <map>
+#include <string>
+
+#include <torch/nn/module.h>
+#include <torch/types.h>
+
+#include "kernels/dropout/dropout.h"
+
+namespace lra {
+
+using torch::Tensor;
+
+struct Init {
+  enum class Kind { kConstant, kNormal, kUniform, kTruncatedNormal };
+  Kind kind = Kind::kConstant;
+  double value = 0;  // the constant, the standard deviation, or the bound
+
+  static Init constant(double c) { return {Kind::kConstant, c}; }
+  static Init normal(double stddev) { return {Kind::kNormal, stddev}; }
+  static Init xavier(int64_t fan_in, int64_t fan_out);  // uniform ±√(6/(in+out))
+  static Init lecun(int64_t fan_in);  // normal cut at two standard deviations, variance 1/in after the cut
+};
+
+class Layer : public torch::nn::Module {
+ public:
+  const std::map<std::string, Init>& inits() const { return inits_; }
+
+ protected:
+  Tensor parameter(const std::string& name, torch::IntArrayRef shape, Init init);
+
+ private:
+  std::map<std::string, Init> inits_;
+};
+
+// Fills every parameter below `module`.
+void initialize(torch::nn::Module& module, uint64_t seed);
+
+// What a forward pass knows besides its input.
+struct Forward {
+  bool training = false;
+  Tensor lengths;   // int32 [B]: valid positions of each row; undefined where every row is full
+  DropoutKey key;   // used when training
+  // Sees named intermediate results when set; used to find the first bad tensor.
+  std::function<void(const std::string&, const Tensor&)> probe;
+
+  Tensor dropped(const Tensor& x, double p, uint64_t site) const { return training ? dropout(x, p, site, key) : x; }
+  void look(const std::string& name, const Tensor& x) const {
+    if (probe) probe(name, x);
+  }
+};
+
+}  // namespace lra

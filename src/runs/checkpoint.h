@@ -1,0 +1,31 @@
+// A checkpoint: a folder with model.safetensors, optimizer.safetensors and state.json, replaced as a whole. A process killed
+// at any moment leaves the old one or the new one, never a mixture.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "data/safetensors.h"
+
+namespace lra {
+
+struct NamedTensor {
+  std::string name;
+  TensorView tensor;
+};
+
+void save_checkpoint(const fs::path& run, std::string_view name, const std::vector<NamedTensor>& model,
+                     const std::vector<NamedTensor>& optimizer, const Json& state);
+
+struct Checkpoint {
+  fs::path path;
+  SafetensorsFile model;
+  Json state;
+
+  SafetensorsFile optimizer() const { return SafetensorsFile(path / "optimizer.safetensors"); }
+};
+
+bool has_checkpoint(const fs::path& run, std::string_view name);
+Checkpoint open_checkpoint(const fs::path& run, std::string_view name);
+
+}  // namespace lra

@@ -1,0 +1,285 @@
+// Making and importing a task's data. The three splits and the manifest are written to a folder beside the
+// target, which then takes the target's place in one step: whenever the program is stopped, the old data, the
+// new data or nothing is there. A lock keeps two processes from making the same data at once.
+#include <algorithm>
+#include <iterator>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/signals.h"
+#include "tasks/task.h"
+
+namespace lra {
+namespace {
+
+const std::vector<std::string> kSizes = {"full", "tiny"};
+
+void check_size(std::string_view size) {
+  if (std::find(kSizes.begin(), kSizes.end(), size) == kSizes.end()) {
+    fail("data", "there is no size '{}'. {}", size, suggestion(size, kSizes));
+  }
+}
+
+void check_variant_name(std::string_view variant) {
+  const bool plain = !variant.empty() && variant.size() <= 128 && variant[0] != '.' &&
+                     std::all_of(variant.begin(), variant.end(), [](char c) {
+                       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                              c == '-' || c == '_' || c == '.';
+                     });
+  if (!plain) {
+    fail("data",
+         "'{}' cannot name a variant: expected letters, digits, '-', '_' and '.', not beginning with '.'.",
+         variant);
+  }
+}
+
+void check_counts(const SplitCounts& counts) {
+  constexpr int64_t kMost = 100'000'000;
+  for (const int64_t n : {counts.train, counts.val, counts.test}) {
+    if (n < 1 || n > kMost)
+      fail("data", "{} examples were asked for in a split, expected 1 to {}.", n, kMost);
+  }
+}
+
+// Rewrites where the values came from: the user typed --option, not --set.
+void set_origin(ConfigTree& tree, const std::string& origin) {
+  tree.origin = origin;
+  for (auto& [key, child] : tree.children) set_origin(child, origin);
+}
+
+// One variant's place on disk while it is being written.
+class DataWriter {
+ public:
+  explicit DataWriter(DataFolder folder) : folder_(std::move(folder)) {
+    const fs::path parent = folder_.root / folder_.task;
+    std::error_code code;
+    fs::create_directories(parent, code);
+    if (code) fail("data", "{}: cannot make the folder: {}.", parent.string(), code.message());
+    partial_ = parent / fmt::format(".{}.partial", folder_.variant);
+    lock_.emplace(parent / fmt::format(".{}.lock", folder_.variant), "data",
+                  fmt::format("another process is making {}. Wait for it, or choose another --variant.",
+                              folder_.path().string()));
+  }
+  ~DataWriter() { remove_partial(); }
+
+  // Only a data set, whole or half-made, may be replaced; anything else in its place belongs to somebody.
+  void check_target(bool force) const {
+    std::error_code code;
+    for (const auto& entry : fs::directory_iterator(folder_.path(), code)) {
+      const std::string name = entry.path().filename().string();
+      if (name.find(".safetensors") == name.npos && name.find("manifest.json") == name.npos) {
+        fail("data",
+             "{} holds '{}', which is not part of a data set. Choose another --variant or move it away.",
+             folder_.path().string(), name);
+      }
+    }
+    if (fs::exists(folder_.path(), code) && !fs::is_directory(folder_.path(), code)) {
+      fail("data", "{} is not a folder. Choose another --variant or move it away.", folder_.path().string());
+    }
+    if (folder_.complete() && !force) {
+      fail("data", "{} holds other data already. Add --force to overwrite it, or choose another --variant.",
+           folder_.path().string());
+    }
+  }
+
+  // `common` is the metadata that the splits share.
+  void write(const MadeData& made, const DatasetInfo& common, const Json& head) {
+    remove_partial();
+    Json manifest = head;
+    for (size_t s = 0; s < std::size(kSplits); ++s) {
+      DatasetInfo info = common;
+      info.split = kSplits[s];
+      const Examples& examples = made.splits[s];
+      info.sha256 = write_dataset(partial_ / fmt::format("{}.safetensors", kSplits[s]), examples, info);
+      Json& entry = manifest["splits"][kSplits[s]];
+      entry["examples"] = examples.size();
+      entry["tokens"] = examples.offsets.back() + examples.offsets2.back();
+      for (const auto& [key, value] : to_metadata(info)) entry[key] = value;
+      if (interrupted()) throw Interrupted("writing the data was interrupted; nothing was left behind");
+    }
+    manifest["notes"] = made.notes;
+    write_text(partial_ / "manifest.json", manifest.dump(2) + "\n");
+    replace_directory(partial_, folder_.path());
+  }
+
+ private:
+  void remove_partial() {
+    std::error_code code;
+    fs::remove_all(partial_, code);
+  }
+
+  DataFolder folder_;
+  fs::path partial_;
+  std::optional<FileLock> lock_;
+};
+
+struct Recipe {
+  std::string origin, source;  // made or imported, and from what
+  uint64_t seed = 0;
+  Json options;
+};
+
+Json manifest_head(const Task& task, const DataFolder& folder, const Recipe& recipe) {
+  return {{"task", folder.task},     {"version", task.info().version}, {"variant", folder.variant},
+          {"origin", recipe.origin}, {"source", recipe.source},        {"options", recipe.options},
+          {"seed", recipe.seed},     {"splits", Json::object()}};
+}
+
+DatasetInfo common_info(const MadeData& made, const DataFolder& folder, const Recipe& recipe) {
+  DatasetInfo info;
+  info.task = folder.task;
+  info.version = made.info.version;
+  info.variant = folder.variant;
+  info.options = recipe.options.dump();
+  info.source = recipe.source;
+  info.seed = recipe.seed;
+  info.vocab_size = made.info.vocab_size;
+  info.num_classes = made.info.num_classes;
+  info.max_length = made.info.max_length;
+  info.pad_id = made.info.pad_id;
+  return info;
+}
+
+// Whether making again would give the bits that are there.
+bool already_made(const Task& task, const DataFolder& folder, const Recipe& recipe,
+                  const SplitCounts& counts) {
+  if (!folder.complete()) return false;
+  const Json manifest = read_manifest(folder);
+  const Json head = manifest_head(task, folder, recipe);
+  for (const auto& [key, value] : head.items()) {
+    if (key != "splits" && (!manifest.contains(key) || manifest.at(key) != value)) return false;
+  }
+  const int64_t wanted[] = {counts.train, counts.val, counts.test};
+  for (size_t s = 0; s < std::size(kSplits); ++s) {
+    if (folder.open(kSplits[s]).size() != wanted[s]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::unique_ptr<TaskOptions> read_options(const Task& task, std::string_view size,
+                                          const std::vector<std::string>& assignments) {
+  check_size(size);
+  const std::string name(task.name());
+  ConfigTree tree;
+  for (const std::string& assignment : assignments) {
+    if (assignment.find('=') == assignment.npos) {
+      fail("data", "--option {}: expected KEY=VALUE. 'lra tasks {}' lists the options.", assignment, name);
+    }
+    ConfigTree one = parse_assignment(assignment);
+    set_origin(one, fmt::format("--option {}", assignment));
+    const ConfigTree* inner = one.find(name);
+    overlay(tree, inner && inner->is_section ? *inner : one);
+  }
+  auto options = task.options(size);
+  ConfigReader reader(tree, name);
+  options->visit(reader);
+  reader.finish();
+  return options;
+}
+
+Json options_json(TaskOptions& options) {
+  Json json = Json::object();
+  for (const FieldInfo& field : describe_fields([&](Fields& f) { options.visit(f); })) {
+    const bool literal = field.type == "integer" || field.type == "number" || field.type == "flag";
+    json[field.key] = literal ? Json::parse(field.value) : Json(field.value);
+  }
+  return json;
+}
+
+std::string derive_variant(const Task& task, const MakeRequest& request) {
+  std::vector<std::string> parts;
+  if (request.size != "full") parts.push_back(request.size);
+  const Json defaults = options_json(*task.options(request.size));
+  const Json chosen = options_json(*read_options(task, request.size, request.options));
+  for (const auto& [key, value] : chosen.items()) {
+    if (value != defaults.at(key)) {
+      parts.push_back(fmt::format("{}-{}", key, value.is_string() ? value.get<std::string>() : value.dump()));
+    }
+  }
+  if (request.counts && *request.counts != task.counts(request.size)) {
+    parts.push_back(
+        fmt::format("n{}-{}-{}", request.counts->train, request.counts->val, request.counts->test));
+  }
+  if (request.seed != 0) parts.push_back(fmt::format("seed{}", request.seed));
+  std::string name;
+  for (const std::string& part : parts) name += (name.empty() ? "" : "-") + part;
+  std::replace_if(
+      name.begin(), name.end(),
+      [](char c) { return !std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '.'; }, '-');
+  return name.empty() ? "default" : name;
+}
+
+DataFolder make_data(const Task& task, const fs::path& root, const MakeRequest& request) {
+  check_size(request.size);
+  const auto options = read_options(task, request.size, request.options);
+  const SplitCounts counts = request.counts.value_or(task.counts(request.size));
+  check_counts(counts);
+  const std::string derived = derive_variant(task, request);
+  DataFolder folder{root, std::string(task.name()), request.variant.empty() ? derived : request.variant};
+  check_variant_name(folder.variant);
+  if (folder.variant != derived && (folder.variant == "default" || folder.variant == "tiny")) {
+    fail(
+        "data",
+        "'{}' names the benchmark's own data; with these options choose another --variant, for example '{}'.",
+        folder.variant, derived);
+  }
+  const Recipe recipe{"made", fmt::format("lra data make {}", task.name()), request.seed,
+                      options_json(*options)};
+  if (!request.force && already_made(task, folder, recipe, counts)) {
+    info("{} is there already.", folder.path().string());
+    return folder;
+  }
+  DataWriter writer(folder);
+  if (!request.force && already_made(task, folder, recipe, counts))
+    return folder;  // another process was faster
+  writer.check_target(request.force);
+  const MadeData made = task.make(*options, counts, request.seed);
+  writer.write(made, common_info(made, folder, recipe), manifest_head(task, folder, recipe));
+  return folder;
+}
+
+DataFolder import_data(const Task& task, const fs::path& root, const fs::path& from,
+                       const MakeRequest& request) {
+  const auto options = read_options(task, request.size, request.options);
+  DataFolder folder{root, std::string(task.name()), request.variant.empty() ? "imported" : request.variant};
+  check_variant_name(folder.variant);
+  if (folder.variant == "tiny" || (folder.variant == "default" && task.can_make())) {
+    fail("data", "'{}' names data that 'lra data make {}' makes; choose another --variant.", folder.variant,
+         folder.task);
+  }
+  const Recipe recipe{"imported", from.string(), 0, options_json(*options)};
+  DataWriter writer(folder);
+  writer.check_target(request.force);
+  const MadeData made = task.import(*options, from);
+  writer.write(made, common_info(made, folder, recipe), manifest_head(task, folder, recipe));
+  return folder;
+}
+
+Json read_manifest(const DataFolder& folder) {
+  folder.require();
+  Json manifest = read_json(folder.manifest_path());
+  if (!manifest.is_object() || !manifest.contains("splits") || !manifest["splits"].is_object()) {
+    fail("data", "{}: not a manifest of this program. Make the data again with --force.",
+         folder.manifest_path().string());
+  }
+  return manifest;
+}
+
+std::vector<DataFolder> list_data(const fs::path& root) {
+  std::vector<DataFolder> found;
+  std::error_code code;
+  for (const auto& task : fs::directory_iterator(root, code)) {
+    for (const auto& variant : fs::directory_iterator(task.path(), code)) {
+      DataFolder folder{root, task.path().filename().string(), variant.path().filename().string()};
+      if (folder.variant[0] != '.' && folder.complete()) found.push_back(std::move(folder));
+    }
+  }
+  std::sort(found.begin(), found.end(), [](const DataFolder& a, const DataFolder& b) {
+    return std::pair(a.task, a.variant) < std::pair(b.task, b.variant);
+  });
+  return found;
+}
+
+}  // namespace lra

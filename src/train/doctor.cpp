@@ -1,0 +1,77 @@
+#include "train/doctor.h"
+
+#include <set>
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <torch/version.h>
+
+#include "base/file.h"
+#include "base/threads.h"
+#include "base/torch_compat.h"
+#include "base/version.h"
+#include "kernels/attention/attention.h"
+
+namespace lra {
+namespace {
+
+// Every OpenMP runtime mapped into this process: more than one is slow and wrong.
+std::set<std::string> openmp_runtimes() {
+  std::set<std::string> found;
+  const std::string maps = read_text("/proc/self/maps");
+  for (size_t at = 0; at < maps.size();) {
+    const size_t end = std::min(maps.find('\n', at), maps.size());
+    const std::string line = maps.substr(at, end - at);
+    for (const char* name : {"libgomp", "libiomp", "libomp"}) {
+      if (line.find(std::string("/") + name) != line.npos) found.insert(line.substr(line.find('/')));
+    }
+    at = end + 1;
+  }
+  return found;
+}
+
+Json operations(const torch::Device& device) {
+  Json list = Json::array();
+  const auto add = [&](const char* operation, const std::string& implementation, const std::string& why) {
+    list.push_back({{"operation", operation}, {"implementation", implementation}, {"why", why}});
+  };
+  const bool cuda = device.is_cuda();
+  const auto type = cuda ? torch::kBFloat16 : torch::kFloat;
+  add("training step", "eager", "the only engine so far");
+  add("attention, full rows", attention_implementation(device, type, false, false),
+      cuda ? "the library's fused kernels are the fastest here" : "fuses mask and dropout; the library's CPU kernel takes no dropout");
+  add("attention, padded rows", attention_implementation(device, type, true, false),
+      cuda ? "a key mask is needed" : "works on each row's real length only");
+  add("attention dropout", attention_implementation(device, type, false, true),
+      cuda ? "drawn inside the fused kernel" : "drawn from counters inside the kernel, nothing stored");
+  add("dropout", cuda ? "lra: CUDA kernel" : "lra: CPU kernel", "numbers from counters: the same on every device and after a resume");
+  add("matrix products", cuda ? "library: cuBLAS" : at::hasMKL() ? "library: MKL" : "library: the BLAS of this torch", "");
+  add("layer norm, gelu, softmax, loss", "library", "");
+  add("optimiser", "library: fused AdamW over one flat buffer", "one launch for all parameters");
+  return list;
+}
+
+}  // namespace
+
+Json diagnose(const std::string& requested) {
+  const CudaStatus& cuda = load_cuda();
+  const torch::Device device = parse_device(requested);
+  const auto runtimes = openmp_runtimes();
+  Json advice = Json::array();
+  if (!cuda.available) advice.push_back("No GPU is used: " + cuda.why + ".");
+  if (at::get_num_threads() < hardware_threads()) {
+    advice.push_back(fmt::format("Only {} of {} cores are used (--threads, OMP_NUM_THREADS).", at::get_num_threads(), hardware_threads()));
+  }
+  const std::string capability = at::get_cpu_capability();
+  if (capability.find("AVX") == capability.npos) advice.push_back("The CPU has no AVX2 or AVX-512 that the library could use: expect slow steps.");
+  if (runtimes.size() > 1) advice.push_back("More than one OpenMP runtime is loaded: slow, and results may be wrong. Look at LD_PRELOAD and LD_LIBRARY_PATH.");
+  if (std::string(build_type()) != "Release") advice.push_back(fmt::format("This is a {} build; `make build` makes a fast one.", build_type()));
+  return {{"program", {{"version", program_version()}, {"commit", program_commit()}, {"build", build_type()}}},
+          {"torch", TORCH_VERSION}, {"compiler", __VERSION__},
+          {"device", {{"name", device_name(device)}, {"used", device.str()}, {"cuda_plugin", cuda.loaded}, {"cuda_device", cuda.available}}},
+          {"cpu", {{"name", device_name(torch::kCPU)}, {"capability", capability}, {"cores", hardware_threads()}}},
+          {"threads", at::get_num_threads()}, {"openmp_runtimes", runtimes}, {"operations", operations(device)}, {"advice", advice}};
+}
+
+}  // namespace lra

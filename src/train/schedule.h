@@ -1,0 +1,25 @@
+// Learning-rate schedules, as a number for people and as a tensor for the step (no host read inside it). s counts updates from 0.
+//
+//   rsqrt:     c · min(1, s/w) / √max(s, w)
+//   cosine:    c · min(1, s/w) · ½(1 + cos(π · frac(max(0, s−w)/T)))      T = all steps
+//   constant:  c · min(1, s/w)
+//
+// With a warm-up the rate is 0 at the first step, as in the arena's code.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include <torch/types.h>
+
+namespace lra {
+
+struct Schedule {
+  std::string kind = "rsqrt";
+  double base = 0.05;
+  int64_t warmup = 1000, steps = 5000;
+
+  double at(int64_t step) const;
+  torch::Tensor at(const torch::Tensor& step) const;  // int64 [1] → fp32 [1], on the same device
+};
+
+}  // namespace lra

@@ -1,0 +1,82 @@
+#include "batch/loader.h"
+
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "support/temp_dir.h"
+
+namespace lra {
+namespace {
+
+Dataset numbered(const TempDir& dir, int64_t n) {
+  Examples examples;
+  for (int64_t i = 0; i < n; ++i) {
+    const std::vector<uint16_t> row(static_cast<size_t>(1 + i % 7), static_cast<uint16_t>(1 + i % 15));
+    examples.add(row, i % 10);
+  }
+  DatasetInfo info;
+  info.task = "listops", info.version = "1", info.variant = "test", info.split = "train", info.source = "test";
+  info.vocab_size = 17, info.num_classes = 10, info.max_length = 6, info.pad_id = 0;
+  write_dataset(dir.path() / "train.safetensors", examples, info);
+  return Dataset(dir.path() / "train.safetensors");
+}
+
+TEST(ShuffleTest, AnEpochVisitsEveryExampleOnce) {
+  for (const int64_t n : {1, 2, 7, 64, 1000}) {
+    std::set<int64_t> seen;
+    for (int64_t j = 3 * n; j < 4 * n; ++j) seen.insert(shuffled_index(j, n, 9));
+    EXPECT_EQ(static_cast<int64_t>(seen.size()), n);
+  }
+}
+
+TEST(ShuffleTest, EpochsAndSeedsDiffer) {
+  int same_epoch = 0, same_seed = 0;
+  for (int64_t j = 0; j < 1000; ++j) {
+    same_epoch += shuffled_index(j, 1000, 1) == shuffled_index(j + 1000, 1000, 1);
+    same_seed += shuffled_index(j, 1000, 1) == shuffled_index(j, 1000, 2);
+  }
+  EXPECT_LT(same_epoch, 10);
+  EXPECT_LT(same_seed, 10);
+}
+
+TEST(CollateTest, PadsToTheLongestRowAndCutsToTheMaximumLength) {
+  const TempDir dir;
+  const Dataset data = numbered(dir, 20);
+  const std::vector<int64_t> rows = {0, 6, 2};
+  const Batch batch = collate(data, rows);
+  EXPECT_EQ(batch.input.tokens.sizes(), (std::vector<int64_t>{3, 6}));
+  EXPECT_TRUE(torch::equal(batch.input.lengths, torch::tensor({1, 6, 3}, torch::kInt)));
+  EXPECT_FALSE(batch.input.full);
+  EXPECT_EQ(batch.input.tokens[2][2].item<int>(), 3);
+  EXPECT_EQ(batch.input.tokens[2][3].item<int>(), 0);
+  EXPECT_EQ(batch.real_tokens, 10);
+}
+
+TEST(LoaderTest, GivesTheBatchesOfEachStepInOrderFromAnyStepOn) {
+  const TempDir dir;
+  const Dataset data = numbered(dir, 50);
+  const LoaderOptions options{8, 2, 3};
+  Loader loader(data, options, 5);
+  for (int64_t step = 5; step < 15; ++step) {
+    const auto got = loader.next(), expected = Loader::make(data, options, step);
+    ASSERT_EQ(got.size(), 2u);
+    for (size_t m = 0; m < 2; ++m) {
+      EXPECT_TRUE(torch::equal(got[m].input.tokens, expected[m].input.tokens));
+      EXPECT_TRUE(torch::equal(got[m].labels, expected[m].labels));
+      EXPECT_EQ(got[m].first_row, static_cast<int64_t>(4 * m));
+    }
+  }
+}
+
+TEST(EvaluationBatchesTest, HoldEveryExampleOnce) {
+  const TempDir dir;
+  const Dataset data = numbered(dir, 53);
+  std::multiset<int64_t> seen;
+  for (const auto& batch : evaluation_batches(data, 8)) seen.insert(batch.begin(), batch.end());
+  EXPECT_EQ(seen.size(), 53u);
+  EXPECT_EQ(std::set<int64_t>(seen.begin(), seen.end()).size(), 53u);
+}
+
+}  // namespace
+}  // namespace lra

@@ -1,0 +1,133 @@
+#include "train/step_engine.h"
+
+#include <gtest/gtest.h>
+
+#include "support/models.h"
+
+namespace lra {
+namespace {
+
+const Schedule kSchedule{"rsqrt", 0.05, 10, 100};
+
+struct Setup {
+  explicit Setup(torch::Dtype type = torch::kDouble, OptimizerConfig optimizer = {}, EncoderConfig config = small_config())
+      : encoder(small_encoder(find_model("transformer"), config, type)),
+        state(make_train_state(*encoder, torch::kCPU, type)),
+        engine(make_eager_engine(*encoder, state, optimizer, kSchedule, 4)) {}
+  std::shared_ptr<Encoder> encoder;
+  TrainState state;
+  std::unique_ptr<StepEngine> engine;
+};
+
+std::vector<Batch> split(const Batch& batch, int64_t parts) {
+  std::vector<Batch> out;
+  const int64_t rows = batch.rows / parts;
+  for (int64_t p = 0; p < parts; ++p) {
+    Batch part = batch;
+    part.rows = rows;
+    part.first_row = p * rows;
+    part.input.lengths = batch.input.lengths.narrow(0, p * rows, rows);
+    const int64_t longest = part.input.lengths.max().item<int64_t>();
+    part.input.tokens = batch.input.tokens.narrow(0, p * rows, rows).narrow(1, 0, longest).contiguous();
+    part.input.full = (part.input.lengths == longest).all().item<bool>();
+    part.labels = batch.labels.narrow(0, p * rows, rows);
+    out.push_back(part);
+  }
+  return out;
+}
+
+TEST(StepEngineTest, MicroBatchesGiveTheResultOfTheLargeBatchDropoutIncluded) {
+  Setup whole, parts;
+  const Batch batch = random_batch({20, 7, 13, 1, 9, 9});
+  for (int step = 0; step < 4; ++step) {
+    whole.engine->step({&batch, 1});
+    const auto micro = split(batch, 3);
+    parts.engine->step(micro);
+  }
+  EXPECT_TRUE(torch::allclose(whole.state.flat.parameters, parts.state.flat.parameters, 0, 1e-11));
+  EXPECT_TRUE(torch::allclose(whole.state.sums, parts.state.sums, 1e-9, 1e-9));
+}
+
+// Adam with decoupled weight decay as the arena's code defines it, number by number.
+TEST(StepEngineTest, UpdatesAreThoseOfTheDefinition) {
+  const OptimizerConfig o;
+  Setup s;
+  const Batch batch = random_batch({12, 12});
+  Tensor p = s.state.flat.parameters.clone(), m = torch::zeros_like(p), v = torch::zeros_like(p);
+  for (int64_t step = 0; step < 5; ++step) {
+    s.engine->step({&batch, 1});
+    const Tensor g = s.state.flat.gradients;
+    const double lr = kSchedule.at(step), t = static_cast<double>(step + 1);
+    m = o.beta1 * m + (1 - o.beta1) * g;
+    v = o.beta2 * v + (1 - o.beta2) * g * g;
+    const Tensor adam = (m / (1 - std::pow(o.beta1, t))) / ((v / (1 - std::pow(o.beta2, t))).sqrt() + o.epsilon);
+    p = p - lr * adam - lr * o.weight_decay * p;
+    // The rate is fp32 on the device.
+    EXPECT_TRUE(torch::allclose(s.state.flat.parameters, p, 1e-6, 1e-8)) << step;
+    p = s.state.flat.parameters.clone();
+  }
+}
+
+TEST(StepEngineTest, ClippingScalesTheGradientToTheStatedNorm) {
+  OptimizerConfig o;
+  o.clip = 1e-3;
+  Setup s(torch::kDouble, o);
+  const Batch batch = random_batch({12, 12});
+  s.engine->step({&batch, 1});
+  EXPECT_NEAR(s.state.flat.gradients.norm().item<double>(), 1e-3, 1e-6);
+  EXPECT_GT(s.state.sums[3].item<double>(), 1e-3);  // the norm that is logged is the one before clipping
+}
+
+TEST(StepEngineTest, GapsOfTheFlatBufferStayZero) {
+  Setup s(torch::kFloat);
+  const Batch batch = random_batch({12, 12});
+  for (int i = 0; i < 3; ++i) s.engine->step({&batch, 1});
+  Tensor used = torch::zeros_like(s.state.flat.parameters);
+  for (const auto& slot : s.state.flat.slots()) used.narrow(0, slot.offset, slot.size).fill_(1);
+  EXPECT_EQ((s.state.flat.parameters * (1 - used)).abs().sum().item<double>(), 0);
+}
+
+TEST(StepEngineTest, ParametersAreViewsOfTheFlatBuffer) {
+  Setup s(torch::kFloat);
+  s.state.flat.parameters.fill_(0.5);
+  for (const auto& p : s.encoder->parameters()) EXPECT_TRUE((p == 0.5).all().item<bool>());
+}
+
+TEST(StepEngineTest, StopsUpdatingAtTheFirstStepThatIsNotFiniteAndNamesTheTensor) {
+  Setup s(torch::kFloat);
+  const Batch batch = random_batch({12, 12});
+  s.engine->step({&batch, 1});
+  {
+    const torch::NoGradGuard no_grad;
+    s.encoder->named_parameters()["blocks.1.feed_forward.out.bias"].fill_(std::numeric_limits<float>::infinity());
+  }
+  const Tensor before = s.state.flat.parameters.clone();
+  for (int i = 0; i < 3; ++i) s.engine->step({&batch, 1});
+  EXPECT_EQ(s.state.bad_step.item<int64_t>(), 1);
+  EXPECT_TRUE(torch::equal(s.state.flat.parameters, before));
+  EXPECT_EQ(find_bad_tensor(*s.encoder, s.state, {&batch, 1}, 1, 4), "parameter blocks.1.feed_forward.out.bias");
+}
+
+TEST(StepEngineTest, NamesTheFirstActivationThatOverflows) {
+  Setup s(torch::kFloat);
+  const Batch batch = random_batch({12, 12});
+  {
+    const torch::NoGradGuard no_grad;
+    s.encoder->named_parameters()["blocks.0.feed_forward.out.weight"].fill_(1e38f);
+  }
+  s.engine->step({&batch, 1});
+  EXPECT_EQ(s.state.bad_step.item<int64_t>(), 0);
+  EXPECT_EQ(find_bad_tensor(*s.encoder, s.state, {&batch, 1}, 0, 4), "output of blocks.0.feed_forward");
+}
+
+TEST(StepEngineTest, DropoutDiffersBetweenSteps) {
+  Setup s(torch::kDouble, {}, small_config());
+  const Batch batch = random_batch({12, 12});
+  s.engine->step({&batch, 1});  // the rate is 0 at the first step: the parameters do not move
+  const double first = s.state.sums[0].item<double>();
+  s.engine->step({&batch, 1});
+  EXPECT_NE(s.state.sums[0].item<double>() - first, first);
+}
+
+}  // namespace
+}  // namespace lra
