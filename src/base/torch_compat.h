@@ -17,6 +17,8 @@ namespace lra {
 
 using torch::Tensor;
 
+
+
 // f(first, last) on static chunks of [begin, end), at most one per thread, none smaller than `grain`.
 void parallel_for(int64_t begin, int64_t end, int64_t grain, const std::function<void(int64_t, int64_t)>& f);
 // f(i) for i in [0, n), handed out one by one: for tasks of unequal cost.

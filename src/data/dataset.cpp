@@ -159,8 +159,7 @@ TensorView Dataset::read_tokens(const char* name, std::span<const int64_t> offse
          offsets.front(), offsets.back(), tensor.numel(), name);
   }
   for (size_t i = 0; i + 1 < offsets.size(); ++i) {
-    if (offsets[i + 1] <= offsets[i] || offsets[i + 1] > tensor.numel() ||
-        offsets[i + 1] - offsets[i] > info_.max_length) {
+    if (offsets[i + 1] <= offsets[i] || offsets[i + 1] - offsets[i] > info_.max_length) {
       fail("data", "{}: example {} of '{}' runs from {} to {}, expected 1 to {} tokens.", file, i, name,
            offsets[i], offsets[i + 1], info_.max_length);
     }

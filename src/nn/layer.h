@@ -16,7 +16,7 @@
 
 namespace lra {
 
-using torch::Tensor;
+
 
 struct Init {
   enum class Kind { kConstant, kNormal, kUniform, kTruncatedNormal };

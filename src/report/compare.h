@@ -1,5 +1,4 @@
-// Two runs side by side: what differs in their configurations, their results, and a paired test on their
-// predictions.
+// Two runs side by side: configurations, results, and a paired test on their predictions.
 //
 //   const Comparison c = compare_runs("runs/a", "runs/b");
 //   if (c.paired) … c.paired->p …  else … c.unpaired_because …

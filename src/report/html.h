@@ -25,8 +25,7 @@ inline Html operator+(Html a, const Html& b) { return a += b; }
 std::string escape_text(std::string_view text);
 inline Html escape(std::string_view text) { return {escape_text(text)}; }
 
-// Markup written here in the program; arguments of type Html are put in as they are, nothing else is
-// accepted.
+// Markup written here in the program; arguments are Html and put in as they are.
 template <class>
 using HtmlText = const std::string&;
 template <class... Args>

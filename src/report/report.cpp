@@ -13,8 +13,7 @@ namespace {
 
 constexpr size_t kMostSentences = 6;  // beyond, the table is the summary
 
-// "transformer on listops (protocol lra, seed 0): 36.85 % test accuracy …", the line a reader looks for
-// first.
+// "transformer on listops (protocol lra, seed 0): 36.85 % …", the line a reader looks for first.
 Html sentence(const RunRecord& run) {
   const ResultRecord& r = *run.result;
   Html html = markup("<b>{}</b> on <b>{}</b> ({}, seed {}): ", escape(run.model), escape(run.task),

@@ -1,5 +1,4 @@
-// The statistics a results table needs: how sure an accuracy is, and whether two models differ on the same
-// examples.
+// How sure an accuracy is, and whether two models differ on the same examples.
 #pragma once
 #include <cstdint>
 

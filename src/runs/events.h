@@ -22,8 +22,7 @@ uint32_t masked_crc32c(std::string_view bytes);
 
 class EventWriter {
  public:
-  // `resumed_at`: the step a resumed run goes on from; TensorBoard then drops what an earlier file has from
-  // there on.
+  // `resumed_at`: the step a resumed run goes on from; TensorBoard drops what earlier files have after it.
   explicit EventWriter(const fs::path& folder, int64_t resumed_at = 0);
 
   // Handed to the system at once, so a kill loses nothing. `wall_time` in seconds since 1970.

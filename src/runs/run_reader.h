@@ -5,8 +5,7 @@
 //
 // Files of a run may come from another machine or a disk that was full: what is damaged is an Error that
 // names file and line, keys that are not known are passed over, and a last line of metrics.jsonl that a kill
-// cut in two is a note. Accuracies are fractions in 0..1 as in the files; only `PublishedRecord` is in
-// percent.
+// cut in two is a note. Accuracies are fractions in 0..1 as in the files; only `PublishedRecord` is not.
 #pragma once
 #include <cstdint>
 #include <optional>

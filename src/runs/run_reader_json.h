@@ -1,5 +1,5 @@
-// The JSON of a run folder, read with suspicion: types and ranges are checked, and an error names file, line
-// and key.
+// The JSON of a run folder, read with suspicion: types and ranges are checked, errors name file, line and
+// key.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -15,8 +15,7 @@
 
 namespace lra {
 
-// JSON of a file that may be damaged: parse_json, with the numbers it leaves to the caller (1e999) refused
-// too.
+// JSON of a file that may be damaged: parse_json, with numbers too large (1e999) refused.
 inline Json parse_run_json(std::string_view text, const std::string& where) {
   try {
     return parse_json(text, where);

@@ -120,6 +120,9 @@ TEST(Safetensors, SurvivesEveryFlippedBitOfTheHeader) {
   EXPECT_GT(refused, 64);  // at least every bit of the length
 }
 
+TEST(Safetensors, RefusesAHeaderLongerThanTheFile) {
+  EXPECT_TRUE(says(complaint(std::string("\x20\0\0\0\0\0\0\0{}", 10)), "claims 32 bytes, but 2 bytes follow"));
+}
 TEST(Safetensors, RefusesBytesAfterTheLastTensor) {
   EXPECT_TRUE(says(complaint(one_tensor("U8", "[2]", "[0,2]"), "abc"), "there are 3 bytes"));
 }

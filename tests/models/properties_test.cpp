@@ -2,6 +2,7 @@
 #include "models/model.h"
 
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include "batch/batch.h"
 #include "support/models.h"

@@ -1,6 +1,5 @@
 // label: slow
-// The page as a browser shows it: Chromium without a window loads the file, and what it made of it is looked
-// at.
+// The page as a browser shows it: Chromium without a window loads the file and tells what it made of it.
 #include <cstdio>
 #include <regex>
 
@@ -69,8 +68,7 @@ class BrowserTest : public testing::Test {
   std::string log() const { return read_text(folder_ / "log"); }
   // A page that shows the report in a frame of this width and says how wide the report's body became.
   std::string probe(int width) const {
-    // The frame's own policy forbids scripts, so the page outside, of the same origin by --allow-file-access,
-    // measures.
+    // The report's own policy forbids scripts: the page around it measures.
     return fmt::format(
         "<!DOCTYPE html><iframe id=f src=report.html "
         "style='width:{}px;height:900px;border:0'></iframe><script>"

@@ -9,8 +9,8 @@ namespace {
 
 const Schedule kSchedule{"rsqrt", 0.05, 10, 100};
 
-struct Setup {
-  explicit Setup(torch::Dtype type = torch::kDouble, OptimizerConfig optimizer = {}, EncoderConfig config = small_config())
+struct Rig {
+  explicit Rig(torch::Dtype type = torch::kDouble, OptimizerConfig optimizer = {}, EncoderConfig config = small_config())
       : encoder(small_encoder(find_model("transformer"), config, type)),
         state(make_train_state(*encoder, torch::kCPU, type)),
         engine(make_eager_engine(*encoder, state, optimizer, kSchedule, 4)) {}
@@ -37,7 +37,7 @@ std::vector<Batch> split(const Batch& batch, int64_t parts) {
 }
 
 TEST(StepEngineTest, MicroBatchesGiveTheResultOfTheLargeBatchDropoutIncluded) {
-  Setup whole, parts;
+  Rig whole, parts;
   const Batch batch = random_batch({20, 7, 13, 1, 9, 9});
   for (int step = 0; step < 4; ++step) {
     whole.engine->step({&batch, 1});
@@ -51,7 +51,7 @@ TEST(StepEngineTest, MicroBatchesGiveTheResultOfTheLargeBatchDropoutIncluded) {
 // Adam with decoupled weight decay as the arena's code defines it, number by number.
 TEST(StepEngineTest, UpdatesAreThoseOfTheDefinition) {
   const OptimizerConfig o;
-  Setup s;
+  Rig s;
   const Batch batch = random_batch({12, 12});
   Tensor p = s.state.flat.parameters.clone(), m = torch::zeros_like(p), v = torch::zeros_like(p);
   for (int64_t step = 0; step < 5; ++step) {
@@ -71,7 +71,7 @@ TEST(StepEngineTest, UpdatesAreThoseOfTheDefinition) {
 TEST(StepEngineTest, ClippingScalesTheGradientToTheStatedNorm) {
   OptimizerConfig o;
   o.clip = 1e-3;
-  Setup s(torch::kDouble, o);
+  Rig s(torch::kDouble, o);
   const Batch batch = random_batch({12, 12});
   s.engine->step({&batch, 1});
   EXPECT_NEAR(s.state.flat.gradients.norm().item<double>(), 1e-3, 1e-6);
@@ -79,7 +79,7 @@ TEST(StepEngineTest, ClippingScalesTheGradientToTheStatedNorm) {
 }
 
 TEST(StepEngineTest, GapsOfTheFlatBufferStayZero) {
-  Setup s(torch::kFloat);
+  Rig s(torch::kFloat);
   const Batch batch = random_batch({12, 12});
   for (int i = 0; i < 3; ++i) s.engine->step({&batch, 1});
   Tensor used = torch::zeros_like(s.state.flat.parameters);
@@ -88,13 +88,13 @@ TEST(StepEngineTest, GapsOfTheFlatBufferStayZero) {
 }
 
 TEST(StepEngineTest, ParametersAreViewsOfTheFlatBuffer) {
-  Setup s(torch::kFloat);
+  Rig s(torch::kFloat);
   s.state.flat.parameters.fill_(0.5);
   for (const auto& p : s.encoder->parameters()) EXPECT_TRUE((p == 0.5).all().item<bool>());
 }
 
 TEST(StepEngineTest, StopsUpdatingAtTheFirstStepThatIsNotFiniteAndNamesTheTensor) {
-  Setup s(torch::kFloat);
+  Rig s(torch::kFloat);
   const Batch batch = random_batch({12, 12});
   s.engine->step({&batch, 1});
   {
@@ -109,7 +109,7 @@ TEST(StepEngineTest, StopsUpdatingAtTheFirstStepThatIsNotFiniteAndNamesTheTensor
 }
 
 TEST(StepEngineTest, NamesTheFirstActivationThatOverflows) {
-  Setup s(torch::kFloat);
+  Rig s(torch::kFloat);
   const Batch batch = random_batch({12, 12});
   {
     const torch::NoGradGuard no_grad;
@@ -121,7 +121,7 @@ TEST(StepEngineTest, NamesTheFirstActivationThatOverflows) {
 }
 
 TEST(StepEngineTest, DropoutDiffersBetweenSteps) {
-  Setup s(torch::kDouble, {}, small_config());
+  Rig s(torch::kDouble, {}, small_config());
   const Batch batch = random_batch({12, 12});
   s.engine->step({&batch, 1});  // the rate is 0 at the first step: the parameters do not move
   const double first = s.state.sums[0].item<double>();

@@ -6,6 +6,8 @@
 
 namespace lra {
 
+using torch::Tensor;
+
 // The random numbers of one step: the same on CPU and GPU, for any batching (bits.h).
 struct DropoutKey {
   uint64_t seed = 0;
