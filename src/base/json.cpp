@@ -24,6 +24,8 @@ Json parse_json(std::string_view text, std::string_view where) {
     return Json::parse(text.begin(), text.end(), check);
   } catch (const nlohmann::json::parse_error& e) {
     fail(where, "not valid JSON at byte {}: {}. The file may be truncated or damaged.", e.byte, e.what());
+  } catch (const nlohmann::json::exception& e) {  // a number beyond all range
+    fail(where, "not valid JSON: {}.", e.what());
   }
 }
 

@@ -76,6 +76,15 @@ void parallel_tasks(int64_t n, const std::function<void(int64_t)>& f) {
   });
 }
 
+const Tensor& no_tensor(torch::Dtype type) {
+  static const auto make = [](torch::Dtype t) {
+    const c10::InferenceMode normal(false);
+    return torch::empty({0}, t);
+  };
+  static const Tensor int32 = make(torch::kInt), int64 = make(torch::kLong);
+  return type == torch::kInt ? int32 : int64;
+}
+
 const CudaStatus& load_cuda() {
   static const CudaStatus status = [] {
     CudaStatus s;

@@ -24,6 +24,9 @@ void parallel_for(int64_t begin, int64_t end, int64_t grain, const std::function
 // f(i) for i in [0, n), handed out one by one: for tasks of unequal cost.
 void parallel_tasks(int64_t n, const std::function<void(int64_t)>& f);
 
+// An empty tensor: autograd functions take no undefined ones. Made outside inference mode, whoever asks first.
+const Tensor& no_tensor(torch::Dtype type);  // int32 or int64
+
 struct CudaStatus {
   bool loaded = false;     // plugin and libtorch_cuda are in the process
   bool available = false;  // and there is a device

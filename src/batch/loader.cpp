@@ -18,7 +18,7 @@ Sequences pad(const Dataset& data, std::span<const int64_t> indices, bool second
   auto* lengths = out.lengths.mutable_data_ptr<int32_t>();
   int64_t longest = 1, shortest = data.info().max_length;
   for (int64_t r = 0; r < rows; ++r) {
-    const int64_t n = std::min(tokens_of(indices[static_cast<size_t>(r)]).size(), data.info().max_length);
+    const int64_t n = tokens_of(indices[static_cast<size_t>(r)]).size();
     lengths[r] = static_cast<int32_t>(n);
     longest = std::max(longest, n);
     shortest = std::min(shortest, n);

@@ -20,7 +20,7 @@ namespace lra {
 // The j-th example of a training run: epoch after epoch, each a fresh permutation. Batches run across the end of an epoch.
 int64_t shuffled_index(int64_t j, int64_t n, uint64_t seed);
 
-// Rows in the order of `indices`, cut to the data's maximum length and padded to the longest among them.
+// Rows in the order of `indices`, padded to the longest among them.
 Batch collate(const Dataset& data, std::span<const int64_t> indices);
 
 struct LoaderOptions {

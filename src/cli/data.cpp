@@ -83,14 +83,20 @@ class Data : public Verb {
     app->require_subcommand(1);
     CLI::App* make = add_action(*app, "make", "make a task's data", &Data::make);
     make->add_option("--size", request_.size, "full for the benchmark's own, tiny for minutes on a CPU")
+        ->type_name("NAME")
         ->capture_default_str();
-    make->add_option("--count", counts_, "examples as TRAIN,VAL,TEST instead of the size's own");
-    make->add_option("--seed", request_.seed, "one number decides everything random")->capture_default_str();
+    make->add_option("--count", counts_, "examples as TRAIN,VAL,TEST instead of the size's own")
+        ->type_name("TRAIN,VAL,TEST");
+    make->add_option("--seed", request_.seed, "one number decides everything random")
+        ->type_name("N")
+        ->capture_default_str();
     add_making_options(*make);
 
     CLI::App* import =
         add_action(*app, "import", "bring published files into the program's form", &Data::import);
-    import->add_option("FROM", from_, "folder in the layout its owners publish")->required();
+    import->add_option("FROM", from_, "folder in the layout its owners publish")
+        ->type_name("FOLDER")
+        ->required();
     add_making_options(*import);
 
     add_variant_option(
@@ -99,7 +105,7 @@ class Data : public Verb {
         *add_action(*app, "stats", "counts, lengths, labels and the task's own tables", &Data::stats));
 
     CLI::App* show = add_action(*app, "show", "print one example as a person wants to see it", &Data::show);
-    show->add_option("--index", index_, "which example, from 0 on")->capture_default_str();
+    show->add_option("--index", index_, "which example, from 0 on")->type_name("N")->capture_default_str();
     add_split_option(*show);
     add_variant_option(*show);
 
@@ -108,6 +114,7 @@ class Data : public Verb {
         ->check(CLI::IsMember({"tsv", "jsonl"}))
         ->capture_default_str();
     convert->add_option("-o,--output", output_, "the file to write, or - for standard output")
+        ->type_name("FILE")
         ->capture_default_str();
     add_split_option(*convert);
     add_variant_option(*convert);
@@ -145,12 +152,15 @@ class Data : public Verb {
         ->capture_default_str();
   }
   void add_split_option(CLI::App& app) {
-    app.add_option("--split", split_, "train, val or test")->capture_default_str();
+    app.add_option("--split", split_, "train, val or test")->type_name("NAME")->capture_default_str();
   }
   void add_making_options(CLI::App& app) {
-    app.add_option("--option", request_.options, "KEY=VALUE, may repeat; 'lra tasks TASK' lists the keys")
+    app.add_option("--option", request_.options,
+                   "changes the data, may repeat; 'lra tasks TASK' lists the keys")
+        ->type_name("KEY=VALUE")
         ->allow_extra_args(false);
-    app.add_option("--variant", request_.variant, "name of the data set (default: derived from the options)");
+    app.add_option("--variant", request_.variant, "name of the data set (default: derived from the options)")
+        ->type_name("NAME");
     app.add_flag("--force", request_.force, "overwrite data that is there");
   }
 
@@ -273,9 +283,13 @@ class Data : public Verb {
     std::vector<std::vector<std::string>> rows;
     for (const DataFolder& data : list_data(shared_.data)) {
       if (!task_.empty() && data.task != find_task(task_).name()) continue;
-      const Json& json = found.emplace_back(describe(data));
-      const auto count = [&](const char* split) { return json.at("splits").at(split).at("examples").dump(); };
-      rows.push_back({data.task, data.variant, count("train"), count("val"), count("test")});
+      try {
+        const Json& json = found.emplace_back(describe(data)).at("splits");
+        const auto count = [&](const char* split) { return json.at(split).at("examples").dump(); };
+        rows.push_back({data.task, data.variant, count("train"), count("val"), count("test")});
+      } catch (const Error& e) {
+        warn("{}", e.what());  // one damaged data set must not hide the others
+      }
     }
     if (shared_.json) {
       print_json(found);

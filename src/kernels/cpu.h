@@ -1,6 +1,7 @@
-// For CPU kernels: files named *_cpu.cpp see raw pointers only and are compiled with -O3 and relaxed floating point. A function
-// marked LRA_CPU_CLONES exists for AVX-512, AVX2 and the baseline; the loader picks one, so one binary is fast on every
-// machine. Templates it calls are marked LRA_CPU_INLINE, to be compiled along with each clone.
+// For CPU kernels: files named *_cpu.cpp see raw pointers only and are compiled with -O3 and relaxed floating
+// point. A function marked LRA_CPU_CLONES exists for AVX-512, AVX2 and the baseline; the loader picks one, so
+// one binary is fast on every machine. Templates it calls are marked LRA_CPU_INLINE, to be compiled along
+// with each clone.
 #pragma once
 #include <cstdint>
 

@@ -28,16 +28,20 @@ class SelfAttention : public Mixer {
     o_ = projection("o", c.qkv_width, c.width);
   }
 
-  Tensor forward(const Tensor& x, const Forward& f) const override { return mix(x, f, attention); }
-  Tensor reference(const Tensor& x, const Forward& f) const override { return mix(x, f, attention_reference); }
+  Tensor forward(const Tensor& x, const Forward& f) const override {
+    return mix(stacked_linear(x, {q_->weight, k_->weight, v_->weight}), f, attention);
+  }
+  Tensor reference(const Tensor& x, const Forward& f) const override {
+    return mix(torch::cat({q_->forward(x), k_->forward(x), v_->forward(x)}, -1), f, attention_reference);
+  }
 
  private:
   template <class Core>
-  Tensor mix(const Tensor& x, const Forward& f, const Core& core) const {
-    const auto split = [&](const Tensor& t) { return t.view({x.size(0), x.size(1), heads_, -1}); };  // [B, L, H, P]
-    const Tensor out = core(AttentionInput{split(q_->forward(x)), split(k_->forward(x)), split(v_->forward(x)), f.lengths,
-                                           f.training ? dropout_ : 0.0, site_, f.key});
-    return o_->forward(out.reshape({x.size(0), x.size(1), -1}));
+  Tensor mix(const Tensor& projected, const Forward& f, const Core& core) const {
+    const int64_t B = projected.size(0), L = projected.size(1);
+    const Tensor qkv = projected.view({B, L, 3, heads_, -1});
+    const Tensor out = core(AttentionInput{qkv, f.lengths, f.training ? dropout_ : 0.0, site_, f.key});  // [B, L, H, P]
+    return o_->forward(out.reshape({B, L, -1}));
   }
 
   std::shared_ptr<Linear> q_, k_, v_, o_;

@@ -1,7 +1,10 @@
 #include "nn/layers.h"
 
 #include <cmath>
-#include <numbers>
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "kernels/bias_gelu/bias_gelu.h"
 
 namespace lra {
 
@@ -13,6 +16,51 @@ Linear::Linear(int64_t in, int64_t out, const Options& options) {
 Tensor Linear::forward(const Tensor& x) const {
   const auto type = x.scalar_type();  // masters stay fp32; a no-op where x is
   return torch::linear(x, weight.to(type), bias.defined() ? bias.to(type) : bias);
+}
+
+namespace {
+
+// The weights as one matrix: a view where they are neighbours, else a copy.
+Tensor stacked(const std::vector<Tensor>& weights) {
+  const Tensor& first = weights.front();
+  bool neighbours = first.is_contiguous();
+  int64_t end = first.storage_offset() + first.numel();
+  for (size_t i = 1; i < weights.size(); ++i) {
+    neighbours = neighbours && weights[i].is_contiguous() && weights[i].is_alias_of(first) && weights[i].storage_offset() == end;
+    end += weights[i].numel();
+  }
+  if (!neighbours) return torch::cat(weights);
+  const int64_t in = first.size(1);
+  return first.as_strided({(end - first.storage_offset()) / in, in}, {in, 1});
+}
+
+class StackedLinear : public torch::autograd::Function<StackedLinear> {
+ public:
+  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& x, torch::TensorList list) {
+    const std::vector<Tensor> weights = list.vec();
+    const Tensor matrix = stacked(weights).to(x.scalar_type());
+    context->save_for_backward({x, matrix});
+    std::vector<int64_t> rows;
+    for (const auto& w : weights) rows.push_back(w.size(0));
+    context->saved_data["rows"] = rows;
+    context->saved_data["type"] = weights.front().scalar_type();
+    return torch::linear(x, matrix);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    const auto saved = context->get_saved_variables();
+    const Tensor dy = gradients[0].flatten(0, -2), x = saved[0].flatten(0, -2);
+    torch::autograd::variable_list out = {torch::matmul(dy, saved[1]).view(saved[0].sizes())};
+    const Tensor dw = torch::matmul(dy.t(), x).to(context->saved_data["type"].toScalarType());
+    for (const auto& part : dw.split_with_sizes(context->saved_data["rows"].toIntVector())) out.push_back(part);
+    return out;
+  }
+};
+
+}  // namespace
+
+Tensor stacked_linear(const Tensor& x, const std::vector<Tensor>& weights) {
+  return StackedLinear::apply(x, torch::TensorList(weights));
 }
 
 LayerNorm::LayerNorm(int64_t width) {
@@ -59,15 +107,14 @@ FeedForward::FeedForward(int64_t width, int64_t inner, double dropout, uint64_t 
 }
 
 Tensor FeedForward::forward(const Tensor& x, const Forward& f) const {
-  const Tensor inner = f.dropped(torch::gelu(in_->forward(x), "tanh"), dropout_, site_);
-  return out_->forward(inner);
+  const Tensor inner = torch::linear(x, in_->weight.to(x.scalar_type()));  // the bias goes with the activation
+  return out_->forward(bias_gelu_dropout(inner, in_->bias, f.training ? dropout_ : 0.0, site_, f.key));
 }
 
 Tensor FeedForward::reference(const Tensor& x, const Forward& f) const {
-  const Tensor a = torch::matmul(x, in_->weight.t()) + in_->bias;
-  const Tensor gelu = 0.5 * a * (1 + torch::tanh(std::sqrt(2 / std::numbers::pi) * (a + 0.044715 * a.pow(3))));
-  const Tensor inner = f.training ? dropout_reference(gelu, dropout_, site_, f.key) : gelu;
-  return torch::matmul(inner, out_->weight.t()) + out_->bias;
+  const Tensor inner = torch::matmul(x, in_->weight.t());
+  const Tensor active = bias_gelu_dropout_reference(inner, in_->bias, f.training ? dropout_ : 0.0, site_, f.key);
+  return torch::matmul(active, out_->weight.t()) + out_->bias;
 }
 
 Tensor pool_mean(const Tensor& x, const Tensor& lengths) {

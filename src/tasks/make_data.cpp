@@ -259,10 +259,18 @@ DataFolder import_data(const Task& task, const fs::path& root, const fs::path& f
 
 Json read_manifest(const DataFolder& folder) {
   folder.require();
+  const std::string where = folder.manifest_path().string();
   Json manifest = read_json(folder.manifest_path());
-  if (!manifest.is_object() || !manifest.contains("splits") || !manifest["splits"].is_object()) {
-    fail("data", "{}: not a manifest of this program. Make the data again with --force.",
-         folder.manifest_path().string());
+  if (!manifest.is_object() || !manifest.contains("splits")) {
+    fail("data", "{}: not a manifest of this program. Make the data again with --force.", where);
+  }
+  for (const char* split : kSplits) {
+    const Json& splits = manifest.at("splits");
+    if (!splits.is_object() || !splits.contains(split))
+      fail("data", "{}: the split '{}' is missing.", where, split);
+    json_get<int64_t>(splits.at(split), "examples", where);
+    json_get<int64_t>(splits.at(split), "tokens", where);
+    json_get<std::string>(splits.at(split), "sha256", where);
   }
   return manifest;
 }

@@ -14,9 +14,7 @@ namespace {
 void check_against_manifest(const Dataset& data, const Json& manifest, const DataFolder& folder) {
   const DatasetInfo& info = data.info();
   const std::string where = folder.manifest_path().string();
-  const Json& splits = manifest.at("splits");
-  if (!splits.contains(info.split)) fail("data", "{}: there is no split '{}' in it.", where, info.split);
-  const Json& entry = splits.at(info.split);
+  const Json& entry = manifest.at("splits").at(info.split);
   for (const auto& [key, value] : to_metadata(info)) {
     const auto written = json_get<std::string>(entry, key.c_str(), where);
     if (written != value) {

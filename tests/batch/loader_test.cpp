@@ -17,7 +17,7 @@ Dataset numbered(const TempDir& dir, int64_t n) {
   }
   DatasetInfo info;
   info.task = "listops", info.version = "1", info.variant = "test", info.split = "train", info.source = "test";
-  info.vocab_size = 17, info.num_classes = 10, info.max_length = 6, info.pad_id = 0;
+  info.vocab_size = 17, info.num_classes = 10, info.max_length = 7, info.pad_id = 0;
   write_dataset(dir.path() / "train.safetensors", examples, info);
   return Dataset(dir.path() / "train.safetensors");
 }
@@ -40,17 +40,17 @@ TEST(ShuffleTest, EpochsAndSeedsDiffer) {
   EXPECT_LT(same_seed, 10);
 }
 
-TEST(CollateTest, PadsToTheLongestRowAndCutsToTheMaximumLength) {
+TEST(CollateTest, PadsToTheLongestRow) {
   const TempDir dir;
   const Dataset data = numbered(dir, 20);
   const std::vector<int64_t> rows = {0, 6, 2};
   const Batch batch = collate(data, rows);
-  EXPECT_EQ(batch.input.tokens.sizes(), (std::vector<int64_t>{3, 6}));
-  EXPECT_TRUE(torch::equal(batch.input.lengths, torch::tensor({1, 6, 3}, torch::kInt)));
+  EXPECT_EQ(batch.input.tokens.sizes(), (std::vector<int64_t>{3, 7}));
+  EXPECT_TRUE(torch::equal(batch.input.lengths, torch::tensor({1, 7, 3}, torch::kInt)));
   EXPECT_FALSE(batch.input.full);
   EXPECT_EQ(batch.input.tokens[2][2].item<int>(), 3);
   EXPECT_EQ(batch.input.tokens[2][3].item<int>(), 0);
-  EXPECT_EQ(batch.real_tokens, 10);
+  EXPECT_EQ(batch.real_tokens, 11);
 }
 
 TEST(LoaderTest, GivesTheBatchesOfEachStepInOrderFromAnyStepOn) {

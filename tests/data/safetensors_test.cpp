@@ -121,7 +121,8 @@ TEST(Safetensors, SurvivesEveryFlippedBitOfTheHeader) {
 }
 
 TEST(Safetensors, RefusesAHeaderLongerThanTheFile) {
-  EXPECT_TRUE(says(complaint(std::string("\x20\0\0\0\0\0\0\0{}", 10)), "claims 32 bytes, but 2 bytes follow"));
+  EXPECT_TRUE(
+      says(complaint(std::string("\x20\0\0\0\0\0\0\0{}", 10)), "claims 32 bytes, but 2 bytes follow"));
 }
 TEST(Safetensors, RefusesBytesAfterTheLastTensor) {
   EXPECT_TRUE(says(complaint(one_tensor("U8", "[2]", "[0,2]"), "abc"), "there are 3 bytes"));

@@ -89,7 +89,7 @@ TEST_F(VerifyData, FindsARenamedFolder) {
 }
 
 TEST_F(VerifyData, RefusesAManifestThatIsNone) {
-  for (const char* text : {"", "[]", "{}", "{\"splits\": 3}"}) {
+  for (const char* text : {"", "[]", "{}", R"({"splits": 3})", R"({"splits": {"train": 3}})"}) {
     write_text(made_.manifest_path(), text);
     EXPECT_NE(complaint(), "") << text;
   }

@@ -12,34 +12,32 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Fills in head (b, h) of the tensors; `out` and `lse` belong to the forward pass.
 struct CpuProblem {
-  Tensor q, k, v, out, lse, lengths;
+  Tensor qkv, out, lse, lengths;  // [B, L, 3, H, P], [B, L, H, P], [B, H, L], [B] or empty
   double dropout;
   uint64_t site;
   DropoutKey key;
 
-  int64_t rows() const { return q.size(0); }
-  int64_t length() const { return q.size(1); }
-  int64_t heads() const { return q.size(2); }
-  int64_t width() const { return q.size(3); }
-  int64_t real_length(int64_t row) const {
-    return lengths.defined() ? lengths.const_data_ptr<int32_t>()[row] : length();
-  }
-  int64_t offset(int64_t row, int64_t head) const { return (row * length() * heads() + head) * width(); }
+  int64_t rows() const { return qkv.size(0); }
+  int64_t length() const { return qkv.size(1); }
+  int64_t heads() const { return qkv.size(3); }
+  int64_t width() const { return qkv.size(4); }
+  int64_t stride() const { return heads() * width(); }  // of `out`; three times that of `qkv`
+  int64_t input_offset(int64_t row, int64_t head) const { return row * length() * 3 * stride() + head * width(); }
+  int64_t output_offset(int64_t row, int64_t head) const { return row * length() * stride() + head * width(); }
 
   template <class T>
   AttentionHead<T> head(int64_t row, int64_t h) {
-    const int64_t at = offset(row, h);
     AttentionHead<T> head{};
-    head.q = q.const_data_ptr<T>() + at;
-    head.k = k.const_data_ptr<T>() + at;
-    head.v = v.const_data_ptr<T>() + at;
-    head.out = out.mutable_data_ptr<T>() + at;
+    head.q = qkv.const_data_ptr<T>() + input_offset(row, h);
+    head.k = head.q + stride();
+    head.v = head.k + stride();
+    head.out = out.mutable_data_ptr<T>() + output_offset(row, h);
     head.lse = lse.mutable_data_ptr<T>() + (row * heads() + h) * length();
-    head.length = real_length(row);
+    head.length = lengths.numel() > 0 ? lengths.const_data_ptr<int32_t>()[row] : length();
     head.width = width();
-    head.stride = heads() * width();
+    head.stride = 3 * stride();
+    head.out_stride = stride();
     head.scale = static_cast<T>(1.0 / std::sqrt(static_cast<double>(width())));
     if (dropout > 0) {
       head.seed = key.seed;
@@ -51,6 +49,22 @@ struct CpuProblem {
   }
 };
 
+// Working memory of a thread, aligned so that the library's products give the same bits every time.
+template <class T>
+T* scratch_of(int64_t elements) {
+  struct Free {
+    void operator()(void* p) const { std::free(p); }
+  };
+  thread_local std::unique_ptr<T, Free> memory;
+  thread_local int64_t size = 0;
+  if (size < elements) {
+    memory.reset(static_cast<T*>(std::aligned_alloc(64, (static_cast<size_t>(elements) * sizeof(T) + 63) / 64 * 64)));
+    if (!memory) throw std::bad_alloc();
+    size = elements;
+  }
+  return memory.get();
+}
+
 template <class T>
 void zero_padding(T* at, int64_t from, int64_t to, int64_t width, int64_t stride) {
   for (int64_t i = from; i < to; ++i) std::fill_n(at + i * stride, width, T(0));
@@ -58,12 +72,10 @@ void zero_padding(T* at, int64_t from, int64_t to, int64_t width, int64_t stride
 
 template <class T, class F>
 void for_each_head(CpuProblem& p, const F& f) {
-  const int64_t scratch_size = attention_scratch(p.length(), p.width());
   parallel_tasks(p.rows() * p.heads(), [&](int64_t task) {
-    thread_local std::vector<T> scratch;
-    if (static_cast<int64_t>(scratch.size()) < scratch_size) scratch.resize(static_cast<size_t>(scratch_size));
     const int64_t row = task / p.heads(), h = task % p.heads();
-    f(row, h, p.head<T>(row, h), scratch.data());
+    const AttentionHead<T> head = p.head<T>(row, h);
+    f(row, h, head, scratch_of<T>(attention_scratch(head.length)));
   });
 }
 
@@ -71,16 +83,16 @@ template <class T>
 void forward_cpu(CpuProblem& p) {
   for_each_head<T>(p, [&](int64_t, int64_t, const AttentionHead<T>& head, T* scratch) {
     attention_forward_cpu(head, scratch);
-    zero_padding(head.out, head.length, p.length(), head.width, head.stride);
+    zero_padding(head.out, head.length, p.length(), head.width, head.out_stride);
   });
 }
 
 template <class T>
-void backward_cpu(CpuProblem& p, const Tensor& d_out, Tensor& dq, Tensor& dk, Tensor& dv) {
+void backward_cpu(CpuProblem& p, const Tensor& d_out, Tensor& d_qkv) {
   for_each_head<T>(p, [&](int64_t row, int64_t h, const AttentionHead<T>& head, T* scratch) {
-    const int64_t at = p.offset(row, h);
-    const AttentionHeadGradient<T> gradient{d_out.const_data_ptr<T>() + at, dq.mutable_data_ptr<T>() + at,
-                                            dk.mutable_data_ptr<T>() + at, dv.mutable_data_ptr<T>() + at};
+    T* d_q = d_qkv.mutable_data_ptr<T>() + p.input_offset(row, h);
+    const AttentionHeadGradient<T> gradient{d_out.const_data_ptr<T>() + p.output_offset(row, h), d_q, d_q + p.stride(),
+                                            d_q + 2 * p.stride()};
     attention_backward_cpu(head, gradient, scratch);
     for (T* d : {gradient.d_q, gradient.d_k, gradient.d_v}) {
       zero_padding(d, head.length, p.length(), head.width, head.stride);
@@ -90,13 +102,14 @@ void backward_cpu(CpuProblem& p, const Tensor& d_out, Tensor& dq, Tensor& dk, Te
 
 class CpuAttention : public torch::autograd::Function<CpuAttention> {
  public:
-  static Tensor forward(AutogradContext* context, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& lengths,
-                        double dropout, int64_t site, int64_t seed, const Tensor& step, int64_t first_row) {
-    CpuProblem p{q.contiguous(), k.contiguous(), v.contiguous(), torch::empty_like(q, torch::MemoryFormat::Contiguous),
-                 torch::empty({q.size(0), q.size(2), q.size(1)}, q.options()), lengths, dropout,
-                 static_cast<uint64_t>(site), {static_cast<uint64_t>(seed), step, first_row}};
-    q.scalar_type() == torch::kDouble ? forward_cpu<double>(p) : forward_cpu<float>(p);
-    context->save_for_backward({p.q, p.k, p.v, p.out, p.lse, lengths, step});
+  static Tensor forward(AutogradContext* context, const Tensor& qkv, const Tensor& lengths, double dropout, int64_t site,
+                        int64_t seed, const Tensor& step, int64_t first_row) {
+    const int64_t B = qkv.size(0), L = qkv.size(1), H = qkv.size(3), P = qkv.size(4);
+    const Tensor out = torch::empty({B, L, H, P}, qkv.options()), lse = torch::empty({B, H, L}, qkv.options());
+    CpuProblem p{qkv.contiguous(), out, lse, lengths, dropout, static_cast<uint64_t>(site),
+                 {static_cast<uint64_t>(seed), step, first_row}};
+    qkv.scalar_type() == torch::kDouble ? forward_cpu<double>(p) : forward_cpu<float>(p);
+    context->save_for_backward({p.qkv, p.out, p.lse, lengths, step});
     context->saved_data["dropout"] = dropout;
     context->saved_data["site"] = site;
     context->saved_data["seed"] = seed;
@@ -105,34 +118,34 @@ class CpuAttention : public torch::autograd::Function<CpuAttention> {
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto saved = context->get_saved_variables();
-    CpuProblem p{saved[0], saved[1], saved[2], saved[3], saved[4], saved[5], context->saved_data["dropout"].toDouble(),
+    CpuProblem p{saved[0], saved[1], saved[2], saved[3], context->saved_data["dropout"].toDouble(),
                  static_cast<uint64_t>(context->saved_data["site"].toInt()),
-                 {static_cast<uint64_t>(context->saved_data["seed"].toInt()), saved[6],
+                 {static_cast<uint64_t>(context->saved_data["seed"].toInt()), saved[4],
                   context->saved_data["first_row"].toInt()}};
     const Tensor d_out = gradients[0].contiguous();
-    Tensor dq = torch::empty_like(p.q), dk = torch::empty_like(p.k), dv = torch::empty_like(p.v);
-    p.q.scalar_type() == torch::kDouble ? backward_cpu<double>(p, d_out, dq, dk, dv)
-                                        : backward_cpu<float>(p, d_out, dq, dk, dv);
-    return {dq, dk, dv, {}, {}, {}, {}, {}, {}};
+    Tensor d_qkv = torch::empty_like(p.qkv);
+    p.qkv.scalar_type() == torch::kDouble ? backward_cpu<double>(p, d_out, d_qkv) : backward_cpu<float>(p, d_out, d_qkv);
+    return {d_qkv, {}, {}, {}, {}, {}, {}};
   }
 };
 
 Tensor key_mask(const AttentionInput& in) {  // [B, 1, 1, L], true = real
-  const Tensor positions = torch::arange(in.q.size(1), in.lengths.options());
-  return (positions.unsqueeze(0) < in.lengths.unsqueeze(1)).view({in.q.size(0), 1, 1, in.q.size(1)});
+  const Tensor positions = torch::arange(in.qkv.size(1), in.lengths.options());
+  return (positions.unsqueeze(0) < in.lengths.unsqueeze(1)).view({in.qkv.size(0), 1, 1, in.qkv.size(1)});
 }
+
+std::vector<Tensor> split_heads(const Tensor& qkv) { return qkv.permute({2, 0, 3, 1, 4}).unbind(0); }  // 3 × [B, H, L, P]
 
 Tensor attention_library(const AttentionInput& in) {
   std::optional<Tensor> mask;
   if (in.lengths.defined()) mask = key_mask(in);
-  const Tensor out = at::scaled_dot_product_attention(in.q.transpose(1, 2), in.k.transpose(1, 2), in.v.transpose(1, 2),
-                                                      mask, in.dropout);
-  return out.transpose(1, 2);
+  const auto heads = split_heads(in.qkv);
+  return at::scaled_dot_product_attention(heads[0], heads[1], heads[2], mask, in.dropout).transpose(1, 2);
 }
 
 // The kept weights of dropout, written out: [B, H, L, L].
 Tensor attention_dropout_mask(const AttentionInput& in) {
-  const int64_t B = in.q.size(0), L = in.q.size(1), H = in.q.size(2);
+  const int64_t B = in.qkv.size(0), L = in.qkv.size(1), H = in.qkv.size(3);
   const DropoutRate rate = dropout_rate(in.dropout);
   const uint64_t stream = dropout_stream(in.site, in.key.step.item<int64_t>());
   Tensor mask = torch::zeros({B, H, L, L}, torch::kDouble);
@@ -143,7 +156,8 @@ Tensor attention_dropout_mask(const AttentionInput& in) {
         for (int64_t j = 0; j < L; ++j) {
           const uint64_t position =
               dropout_attention_position(in.key.first_row + b, H, h, i) + static_cast<uint64_t>(j);
-          const uint32_t bits = dropout_bits(philox(in.key.seed, stream, position / 8), static_cast<int>(position % 8));
+          const uint32_t bits =
+              dropout_bits(philox(in.key.seed, stream, position / 8), static_cast<int>(position % 8));
           if (bits >= rate.threshold) m[b][h][i][j] = rate.scale;
         }
       }
@@ -155,16 +169,19 @@ Tensor attention_dropout_mask(const AttentionInput& in) {
 }  // namespace
 
 Tensor attention(const AttentionInput& in) {
-  if (!in.q.is_cpu()) return attention_library(in);
-  static const Tensor no_step = torch::zeros({1}, torch::kLong);
-  return CpuAttention::apply(in.q, in.k, in.v, in.lengths, in.dropout, static_cast<int64_t>(in.site),
-                             static_cast<int64_t>(in.key.seed), in.dropout > 0 ? in.key.step : no_step, in.key.first_row);
+  if (!in.qkv.is_cpu()) return attention_library(in);
+  const Tensor &lengths = in.lengths.defined() ? in.lengths : no_tensor(torch::kInt),
+               &step = in.dropout > 0 ? in.key.step : no_tensor(torch::kLong);
+  return CpuAttention::apply(in.qkv, lengths, in.dropout, static_cast<int64_t>(in.site),
+                             static_cast<int64_t>(in.key.seed), step, in.key.first_row);
 }
 
 Tensor attention_reference(const AttentionInput& in) {
-  const Tensor q = in.q.transpose(1, 2), k = in.k.transpose(1, 2), v = in.v.transpose(1, 2);  // [B, H, L, P]
+  const auto heads = split_heads(in.qkv);
+  const Tensor &q = heads[0], &k = heads[1], &v = heads[2];  // [B, H, L, P]
   Tensor scores = torch::matmul(q, k.transpose(2, 3)) / std::sqrt(static_cast<double>(q.size(3)));
-  if (in.lengths.defined()) scores = scores.masked_fill(~key_mask(in), -std::numeric_limits<double>::infinity());
+  if (in.lengths.defined())
+    scores = scores.masked_fill(~key_mask(in), -std::numeric_limits<double>::infinity());
   Tensor weights = torch::softmax(scores, -1);
   if (in.dropout > 0) weights = weights * attention_dropout_mask(in).to(weights.options());
   Tensor out = torch::matmul(weights, v).transpose(1, 2);  // [B, L, H, P]
@@ -174,10 +191,11 @@ Tensor attention_reference(const AttentionInput& in) {
   return out;
 }
 
-std::string attention_implementation(const torch::Device& device, torch::Dtype dtype, bool padded, bool dropout) {
+std::string attention_implementation(const torch::Device& device, torch::Dtype dtype, bool padded,
+                                     bool dropout) {
   if (device.is_cpu()) return "lra: blocked, fused with mask and counter dropout, no L×L tensor";
   if (dtype == torch::kFloat) return "library: memory-efficient SDPA (fp32 has no flash kernel)";
-  return padded ? "library: memory-efficient SDPA (flash takes no key mask)"
+  return padded    ? "library: memory-efficient SDPA (flash takes no key mask)"
          : dropout ? "library: flash or cuDNN SDPA with the device generator, reseeded every step"
                    : "library: flash or cuDNN SDPA";
 }

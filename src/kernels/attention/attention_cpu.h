@@ -5,13 +5,14 @@
 
 namespace lra {
 
-// One (row, head): q, k, v, out and their gradients point at [length, P] with `stride` elements between positions.
+// One (row, head). Positions of q, k, v and their gradients are `stride` elements apart, those of `out` and
+// its gradient `out_stride`.
 template <class T>
 struct AttentionHead {
   const T *q, *k, *v;
   T* out;
   T* lse;  // [length] log-sum-exp of the scaled scores
-  int64_t length, width, stride;
+  int64_t length, width, stride, out_stride;
   T scale;
   // dropout: position of weight (i, 0) is first + i·2^20; rate.threshold 0 for none
   uint64_t seed, stream, first;
@@ -20,16 +21,17 @@ struct AttentionHead {
 
 template <class T>
 struct AttentionHeadGradient {
-  const T* d_out;       // overwrites d_q, d_k, d_v
+  const T* d_out;  // overwrites d_q, d_k, d_v
   T *d_q, *d_k, *d_v;
 };
 
-// Elements of scratch that a head of this length needs.
-int64_t attention_scratch(int64_t length, int64_t width);
+// Elements of scratch that a head of this length needs, aligned to 64 bytes.
+int64_t attention_scratch(int64_t length);
 
 void attention_forward_cpu(const AttentionHead<float>& head, float* scratch);
 void attention_forward_cpu(const AttentionHead<double>& head, double* scratch);
-void attention_backward_cpu(const AttentionHead<float>& head, const AttentionHeadGradient<float>& gradient, float* scratch);
+void attention_backward_cpu(const AttentionHead<float>& head, const AttentionHeadGradient<float>& gradient,
+                            float* scratch);
 void attention_backward_cpu(const AttentionHead<double>& head, const AttentionHeadGradient<double>& gradient,
                             double* scratch);
 

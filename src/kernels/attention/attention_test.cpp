@@ -12,8 +12,8 @@ struct Case {
 };
 
 AttentionInput random_input(const Case& c, torch::Dtype type) {
-  const auto tensor = [&] { return torch::randn({c.B, c.L, c.H, c.P}, type).requires_grad_(true); };
-  AttentionInput in{tensor(), tensor(), tensor(), {}, c.dropout, 3, {9, torch::full({1}, 4, torch::kLong), 1}};
+  AttentionInput in{torch::randn({c.B, c.L, 3, c.H, c.P}, type).requires_grad_(true), {}, c.dropout, 3,
+                    {9, torch::full({1}, 4, torch::kLong), 1}};
   if (c.padded) {
     in.lengths = torch::randint(1, c.L + 1, {c.B}, torch::kInt);
     in.lengths[0] = c.L;
@@ -21,13 +21,14 @@ AttentionInput random_input(const Case& c, torch::Dtype type) {
   return in;
 }
 
-// Output and the gradients of q, k and v under a fixed random weighting of the output.
+// Output and the gradient of q, k and v under a fixed weighting of the output.
 std::vector<Tensor> results(const AttentionInput& in, Tensor (*core)(const AttentionInput&)) {
-  for (const auto& t : {in.q, in.k, in.v}) t.mutable_grad() = Tensor();
+  in.qkv.mutable_grad() = Tensor();
   const Tensor out = core(in);
-  const Tensor weights = torch::cos(torch::arange(out.numel(), out.options().requires_grad(false))).view(out.sizes());
+  const Tensor weights =
+      torch::cos(torch::arange(out.numel(), out.options().requires_grad(false))).view(out.sizes());
   (out * weights).sum().backward();
-  return {out.detach(), in.q.grad(), in.k.grad(), in.v.grad()};
+  return {out.detach(), in.qkv.grad()};
 }
 
 class AttentionTest : public testing::TestWithParam<Case> {};
@@ -37,7 +38,8 @@ TEST_P(AttentionTest, EqualsItsDefinitionInDoublePrecision) {
   const AttentionInput in = random_input(GetParam(), torch::kDouble);
   const auto ours = results(in, attention), reference = results(in, attention_reference);
   for (size_t i = 0; i < ours.size(); ++i) {
-    EXPECT_TRUE(torch::allclose(ours[i], reference[i], 1e-10, 1e-11)) << i << ": " << (ours[i] - reference[i]).abs().max();
+    EXPECT_TRUE(torch::allclose(ours[i], reference[i], 1e-10, 1e-11))
+        << i << ": " << (ours[i] - reference[i]).abs().max();
   }
 }
 
@@ -45,7 +47,7 @@ TEST_P(AttentionTest, InSinglePrecisionIsWithinItsRounding) {
   torch::manual_seed(2);
   const AttentionInput in = random_input(GetParam(), torch::kDouble);
   AttentionInput single = in;
-  for (Tensor* t : {&single.q, &single.k, &single.v}) *t = t->detach().to(torch::kFloat).requires_grad_(true);
+  single.qkv = in.qkv.detach().to(torch::kFloat).requires_grad_(true);
   const auto ours = results(single, attention), reference = results(in, attention_reference);
   for (size_t i = 0; i < ours.size(); ++i) {
     EXPECT_TRUE(torch::allclose(ours[i].to(torch::kDouble), reference[i], 1e-4, 2e-5))
@@ -54,20 +56,38 @@ TEST_P(AttentionTest, InSinglePrecisionIsWithinItsRounding) {
 }
 
 INSTANTIATE_TEST_SUITE_P(OddSizes, AttentionTest,
-                         testing::Values(Case{2, 7, 3, 5, false, 0}, Case{3, 65, 2, 16, true, 0}, Case{1, 1, 1, 1, false, 0},
-                                         Case{2, 131, 1, 8, true, 0.2}, Case{2, 33, 4, 9, false, 0.5},
-                                         Case{1, 300, 2, 4, true, 0.1}));
+                         testing::Values(Case{2, 7, 3, 5, false, 0}, Case{3, 65, 2, 16, true, 0},
+                                         Case{1, 1, 1, 1, false, 0}, Case{2, 131, 1, 8, true, 0.2},
+                                         Case{2, 33, 4, 9, false, 0.5}, Case{1, 300, 2, 4, true, 0.1}));
 
 TEST(AttentionEdgeTest, StaysFiniteForLargeScores) {
   AttentionInput in = random_input({1, 20, 1, 4, false, 0}, torch::kFloat);
-  in.q = in.q.detach() * 1e3;
+  in.qkv = in.qkv.detach() * 1e3;
   EXPECT_TRUE(torch::isfinite(attention(in)).all().item<bool>());
+}
+
+// Rows of a batch differ in length; the working memory of each must be its own (2000 and 1057 are cut into blocks of 65 and 124).
+TEST(AttentionEdgeTest, LongRowsOfDifferentLengthsEqualTheDefinition) {
+  torch::manual_seed(3);
+  AttentionInput in = random_input({3, 2000, 1, 2, false, 0.1}, torch::kFloat);
+  in.lengths = torch::tensor({1057, 2000, 1024}, torch::kInt);
+  const auto ours = results(in, attention), reference = results(in, attention_reference);
+  for (size_t i = 0; i < ours.size(); ++i) EXPECT_TRUE(torch::allclose(ours[i], reference[i], 1e-3, 1e-4)) << i;
+}
+
+TEST(AttentionEdgeTest, WorksInTrainingAfterInference) {
+  AttentionInput in = random_input({1, 5, 1, 4, false, 0}, torch::kFloat);
+  {
+    const c10::InferenceMode inference;
+    attention({torch::randn({1, 5, 3, 1, 4}), {}, 0, 0, {}});
+  }
+  EXPECT_NO_THROW(attention(in).sum().backward());
 }
 
 TEST(AttentionEdgeTest, NotANumberIsPassedOn) {
   AttentionInput in = random_input({1, 20, 1, 4, false, 0}, torch::kFloat);
-  in.k = in.k.detach().clone();
-  in.k[0][3][0][0] = std::nanf("");
+  in.qkv = in.qkv.detach().clone();
+  in.qkv[0][3][1][0][0] = std::nanf("");  // a key
   EXPECT_TRUE(torch::isnan(attention(in)).all().item<bool>());
 }
 

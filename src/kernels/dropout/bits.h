@@ -1,9 +1,11 @@
-// Which elements dropout keeps, as a pure function of counters: nothing is stored for the backward pass, a resumed run
-// repeats itself, and the mask of a row does not depend on how rows are batched, padded or split into micro-batches.
+// Which elements dropout keeps, as a pure function of counters: nothing is stored for the backward pass, a
+// resumed run repeats itself, and the mask of a row does not depend on how rows are batched, padded or split
+// into micro-batches.
 //
-// An element is named by (site, step) and a 64-bit position. One Philox block gives the 16-bit numbers of 8 neighbouring
-// positions:  bits(position) = half (position mod 2) of word (position mod 8) / 2 of philox(seed, site·2^48 + step, position / 8).
-// Element kept  ⇔  bits ≥ round(p·2^16);  kept elements are multiplied by 2^16 / (2^16 − round(p·2^16)), so the mean is exact.
+// An element is named by (site, step) and a 64-bit position. One Philox block gives the 16-bit numbers of 8
+// neighbouring positions:  bits(position) = half (position mod 2) of word (position mod 8) / 2 of
+// philox(seed, site·2^48 + step, position / 8). Element kept  ⇔  bits ≥ round(p·2^16);  kept elements are
+// multiplied by 2^16 / (2^16 − round(p·2^16)), so the mean is exact.
 #pragma once
 #include <cstdint>
 
@@ -31,7 +33,8 @@ LRA_HOST_DEVICE inline uint64_t dropout_position(int64_t row, int64_t t, int64_t
 }
 
 // Attention weights [B, H, i, j], i and j below 2^20.
-LRA_HOST_DEVICE inline uint64_t dropout_attention_position(int64_t row, int64_t heads, int64_t head, int64_t i) {
+LRA_HOST_DEVICE inline uint64_t dropout_attention_position(int64_t row, int64_t heads, int64_t head,
+                                                           int64_t i) {
   return static_cast<uint64_t>(((row * heads + head) << 20) + i) << 20;
 }
 

@@ -20,8 +20,8 @@ void run_cpu(const Tensor& in, Tensor& out, const DropoutArguments& a) {
     for (int64_t r = begin; r < end; ++r) {
       const uint64_t first = dropout_position(a.first_row + r / a.length, r % a.length, a.width);
       dropout_bits_cpu(a.seed, stream, first, a.width, bits.data());
-      dropout_apply_cpu(bits.data(), a.rate, in.const_data_ptr<T>() + r * a.width, out.mutable_data_ptr<T>() + r * a.width,
-                        a.width);
+      dropout_apply_cpu(bits.data(), a.rate, in.const_data_ptr<T>() + r * a.width,
+                        out.mutable_data_ptr<T>() + r * a.width, a.width);
     }
   });
 }
@@ -30,8 +30,16 @@ Tensor run(const Tensor& x, double p, uint64_t site, const DropoutKey& key) {
   const Tensor in = x.contiguous();
   Tensor out = torch::empty_like(in);
   const int64_t width = in.size(-1), length = in.dim() == 3 ? in.size(1) : 1;
-  const DropoutArguments arguments{in.const_data_ptr(), out.mutable_data_ptr(), in.size(0), length, width, key.first_row,
-                                   key.seed, site, key.step.const_data_ptr<int64_t>(), dropout_rate(p),
+  const DropoutArguments arguments{in.const_data_ptr(),
+                                   out.mutable_data_ptr(),
+                                   in.size(0),
+                                   length,
+                                   width,
+                                   key.first_row,
+                                   key.seed,
+                                   site,
+                                   key.step.const_data_ptr<int64_t>(),
+                                   dropout_rate(p),
                                    static_cast<int>(in.element_size())};
   if (in.is_cuda()) {
     TORCH_CHECK(dropout_cuda, "[dropout] the CUDA plugin is not loaded");
@@ -46,8 +54,8 @@ Tensor run(const Tensor& x, double p, uint64_t site, const DropoutKey& key) {
 
 class DropoutFunction : public torch::autograd::Function<DropoutFunction> {
  public:
-  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& x, double p, int64_t site, int64_t seed,
-                        const Tensor& step, int64_t first_row) {
+  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& x, double p, int64_t site,
+                        int64_t seed, const Tensor& step, int64_t first_row) {
     context->save_for_backward({step});
     context->saved_data["p"] = p;
     context->saved_data["site"] = site;
@@ -57,8 +65,8 @@ class DropoutFunction : public torch::autograd::Function<DropoutFunction> {
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
-    const DropoutKey key{static_cast<uint64_t>(context->saved_data["seed"].toInt()), context->get_saved_variables()[0],
-                         context->saved_data["first_row"].toInt()};
+    const DropoutKey key{static_cast<uint64_t>(context->saved_data["seed"].toInt()),
+                         context->get_saved_variables()[0], context->saved_data["first_row"].toInt()};
     const Tensor gradient = run(gradients[0], context->saved_data["p"].toDouble(),
                                 static_cast<uint64_t>(context->saved_data["site"].toInt()), key);
     return {gradient, {}, {}, {}, {}, {}};
@@ -69,7 +77,8 @@ class DropoutFunction : public torch::autograd::Function<DropoutFunction> {
 
 Tensor dropout(const Tensor& x, double p, uint64_t site, const DropoutKey& key) {
   if (p == 0) return x;
-  return DropoutFunction::apply(x, p, static_cast<int64_t>(site), static_cast<int64_t>(key.seed), key.step, key.first_row);
+  return DropoutFunction::apply(x, p, static_cast<int64_t>(site), static_cast<int64_t>(key.seed), key.step,
+                                key.first_row);
 }
 
 Tensor dropout_reference(const Tensor& x, double p, uint64_t site, const DropoutKey& key) {
@@ -82,7 +91,8 @@ Tensor dropout_reference(const Tensor& x, double p, uint64_t site, const Dropout
     for (int64_t t = 0; t < length; ++t) {
       for (int64_t d = 0; d < width; ++d) {
         const uint64_t position = dropout_position(key.first_row + row, t, width) + static_cast<uint64_t>(d);
-        const uint32_t bits = dropout_bits(philox(key.seed, stream, position / 8), static_cast<int>(position % 8));
+        const uint32_t bits =
+            dropout_bits(philox(key.seed, stream, position / 8), static_cast<int>(position % 8));
         if (bits >= rate.threshold) m[row][t][d] = rate.scale;
       }
     }

@@ -1,4 +1,5 @@
-// Dropout:  y = x ∘ keep · scale, with `keep` from counters (bits.h). The backward pass draws the same numbers again.
+// Dropout:  y = x ∘ keep · scale, with `keep` from counters (bits.h). The backward pass draws the same
+// numbers again.
 #pragma once
 #include <torch/types.h>
 
@@ -11,7 +12,8 @@ using torch::Tensor;
 // The random numbers of one step: the same on CPU and GPU, for any batching (bits.h).
 struct DropoutKey {
   uint64_t seed = 0;
-  torch::Tensor step;     // int64 [1], on the device of the data: nothing to change when a captured graph is replayed
+  torch::Tensor
+      step;  // int64 [1], on the device of the data: nothing to change when a captured graph is replayed
   int64_t first_row = 0;  // of this micro-batch in the whole batch
 };
 

@@ -6,7 +6,7 @@
 namespace lra {
 namespace {
 
-constexpr int kBlocks = 32;  // Philox blocks computed side by side
+constexpr int kBlocks = 16;  // Philox blocks computed side by side
 
 }  // namespace
 
@@ -16,6 +16,7 @@ void dropout_bits_cpu(uint64_t seed, uint64_t stream, uint64_t first, int64_t co
   const int64_t blocks = (count + 7) / 8;
   for (int64_t b = 0; b < blocks; b += kBlocks) {
     uint32_t c0[kBlocks], c1[kBlocks], c2[kBlocks], c3[kBlocks];
+#pragma GCC unroll 1
     for (int i = 0; i < kBlocks; ++i) {
       const uint64_t index = block0 + static_cast<uint64_t>(b + i);
       c0[i] = static_cast<uint32_t>(index);
@@ -25,6 +26,7 @@ void dropout_bits_cpu(uint64_t seed, uint64_t stream, uint64_t first, int64_t co
     }
     auto k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
     for (int round = 0; round < 10; ++round) {
+#pragma GCC unroll 1
       for (int i = 0; i < kBlocks; ++i) {
         const uint64_t p0 = uint64_t{0xD2511F53u} * c0[i], p1 = uint64_t{0xCD9E8D57u} * c2[i];
         c0[i] = static_cast<uint32_t>(p1 >> 32) ^ c1[i] ^ k0;
@@ -37,6 +39,7 @@ void dropout_bits_cpu(uint64_t seed, uint64_t stream, uint64_t first, int64_t co
     }
     const int64_t here = blocks - b < kBlocks ? blocks - b : kBlocks;
     uint32_t words[kBlocks * 4];
+#pragma GCC unroll 1
     for (int i = 0; i < kBlocks; ++i) {
       words[4 * i] = c0[i];
       words[4 * i + 1] = c1[i];

@@ -5,13 +5,17 @@
 namespace lra {
 namespace {
 
-DropoutKey key_at(int64_t step, int64_t first_row = 0) { return {42, torch::full({1}, step, torch::kLong), first_row}; }
+DropoutKey key_at(int64_t step, int64_t first_row = 0) {
+  return {42, torch::full({1}, step, torch::kLong), first_row};
+}
 
 TEST(DropoutTest, EqualsItsDefinitionOnOddSizes) {
-  for (const auto& shape : std::vector<std::vector<int64_t>>{{3, 5, 7}, {2, 1, 64}, {1, 17, 1}, {4, 9}, {2, 3, 515}}) {
+  for (const auto& shape :
+       std::vector<std::vector<int64_t>>{{3, 5, 7}, {2, 1, 64}, {1, 17, 1}, {4, 9}, {2, 3, 515}}) {
     for (const auto type : {torch::kFloat, torch::kDouble}) {
       const Tensor x = torch::randn(shape, type);
-      EXPECT_TRUE(torch::equal(dropout(x, 0.3, 5, key_at(11, 2)), dropout_reference(x, 0.3, 5, key_at(11, 2))));
+      EXPECT_TRUE(
+          torch::equal(dropout(x, 0.3, 5, key_at(11, 2)), dropout_reference(x, 0.3, 5, key_at(11, 2))));
     }
   }
 }
