@@ -119,6 +119,10 @@ ConfigTree parse_assignment(std::string_view assignment) {
 void overlay(ConfigTree& base, const ConfigTree& top) {
   for (const auto& [key, child] : top.children) {
     ConfigTree& mine = base.child(key);
+    if (!mine.origin.empty() && mine.is_section != child.is_section) {
+      fail("config", "{}: '{}' is a {} here, but a {} in {}.", child.origin, key, child.is_section ? "section" : "single value",
+           mine.is_section ? "section" : "single value", mine.origin);
+    }
     mine.origin = child.origin;
     mine.is_section = child.is_section;
     if (child.is_section) {

@@ -53,10 +53,10 @@ void Progress::update(int64_t done, std::string_view remark) {
   print(done, remark, false);
 }
 
-void Progress::finish() {
+void Progress::finish(int64_t done) {
   if (finished_ || log_level() == LogLevel::kQuiet) return;
   finished_ = true;
-  print(total_, {}, true);
+  print(done, {}, true);
 }
 
 void Progress::print(int64_t done, std::string_view remark, bool last) {

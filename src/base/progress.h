@@ -19,7 +19,8 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void update(int64_t done, std::string_view remark = {});
-  void finish();  // the last line stays on screen; the destructor alone clears it
+  void finish() { finish(total_); }  // the last line stays on screen; the destructor alone clears it
+  void finish(int64_t done);
 
  private:
   void print(int64_t done, std::string_view remark, bool last);

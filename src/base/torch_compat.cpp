@@ -1,7 +1,6 @@
 #include "base/torch_compat.h"
 
 #include <dlfcn.h>
-#include <sys/resource.h>
 
 #include <filesystem>
 #include <fstream>
@@ -109,7 +108,7 @@ const CudaStatus& load_cuda() {
 
 torch::Device parse_device(const std::string& name) {
   if (name == "cpu") return torch::kCPU;
-  if (name.empty()) return load_cuda().available ? torch::Device(torch::kCUDA, 0) : torch::Device(torch::kCPU);
+  if (name.empty()) return parse_device(load_cuda().available ? "cuda" : "cpu");
   if (!name.starts_with("cuda")) fail("device", "'{}' is not a device, expected cpu, cuda or cuda:N.", name);
   if (!load_cuda().available) fail("device", "'{}' cannot be used: {}. Use --device cpu.", name, load_cuda().why);
   int index = 0;
@@ -122,6 +121,7 @@ torch::Device parse_device(const std::string& name) {
   }
   const auto count = static_cast<int>(at::detail::getCUDAHooks().deviceCount());
   if (index < 0 || index >= count) fail("device", "'{}': this machine has {} CUDA device(s), cuda:0 to cuda:{}.", name, count, count - 1);
+  at::accelerator::setDeviceIndex(static_cast<c10::DeviceIndex>(index));  // streams and kernels follow the current device
   return {torch::kCUDA, static_cast<c10::DeviceIndex>(index)};
 }
 
@@ -159,13 +159,19 @@ int64_t peak_memory_bytes(const torch::Device& device) {
     const auto stats = at::accelerator::getDeviceStats(device.index());
     return stats.allocated_bytes[0].peak;
   }
-  rusage usage = {};
-  getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_maxrss * 1024;
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::stoll(line.substr(6)) * 1024;
+  }
+  return 0;
 }
 
 void reset_peak_memory(const torch::Device& device) {
-  if (device.is_cuda()) at::accelerator::resetPeakStats(device.index());
+  if (device.is_cuda()) {
+    at::accelerator::resetPeakStats(device.index());
+  } else {
+    std::ofstream("/proc/self/clear_refs") << "5";  // the high-water mark of resident memory
+  }
 }
 
 void synchronize(const torch::Device& device) {

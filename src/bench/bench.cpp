@@ -131,7 +131,14 @@ BenchRow run_peer(const BenchCase& c, const std::string& mode, const BenchOption
     row.problem = "the peer failed; its message is above. `make bench` installs what it needs";
     return row;
   }
-  const Json j = parse_json(output, script.string());
+  while (!output.empty() && output.back() == '\n') output.pop_back();
+  Json j;
+  try {
+    j = parse_json(output.substr(output.rfind('\n') + 1), script.string());
+  } catch (const Error& error) {
+    row.problem = error.what();
+    return row;
+  }
   row.ms_median = json_get<double>(j, "ms_median", script.string());
   row.ms_p10 = json_get<double>(j, "ms_p10", script.string());
   row.ms_p90 = json_get<double>(j, "ms_p90", script.string());

@@ -31,8 +31,10 @@ class Bench : public Verb {
         ->check(CLI::IsMember({"train", "forward"}))
         ->capture_default_str();
     app_->add_option("--set", shared_.set, "sizes: --set model.width=512; may repeat")->type_name("KEY=VALUE")->take_all()->allow_extra_args(false);
-    app_->add_option("--seconds", options_.seconds, "measuring time of each case and implementation")->capture_default_str();
-    app_->add_option("--repeats", options_.repeats, "steps at most")->capture_default_str();
+    app_->add_option("--seconds", options_.seconds, "measuring time of each case and implementation")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    app_->add_option("--repeats", options_.repeats, "steps at most")->check(CLI::Range(1, 1'000'000))->capture_default_str();
     app_->add_flag("--peers", options_.peers, "also run PyTorch's modes, from bench/peers/ of the source folder");
     app_->add_option("--peer-modes", options_.peer_modes, "eager, compile, compile-graphs (CUDA), by comma")
         ->delimiter(',')

@@ -38,6 +38,7 @@ class Eval : public Verb {
     request_.run = find_run(run_, shared_.runs);
     request_.data = shared_.data;
     request_.device = shared_.device;
+    request_.dtype = shared_.dtype;
     request_.write_predictions = app_->count("--predictions") > 0;
     request_.predictions = predictions_;
     const Json result = evaluate_run(request_);

@@ -89,7 +89,17 @@ class Train : public Verb {
     run = run_.empty() ? default_run(resolve_config(config_request())) : fs::path(run_);
     const fs::path file = run / "config.yaml";
     if (!fs::exists(file)) fail("train", "{}: there is no run to resume. Leave out --resume to start one.", run.string());
-    return read_run_config(read_text(file, 1 << 20), file.string());
+    RunConfig c = read_run_config(read_text(file, 1 << 20), file.string());
+    const auto same = [&](const std::string& given, const std::string& configured, const char* what) {
+      if (!given.empty() && given != configured) {
+        fail("train", "{}: is a run with {} '{}', the command line says '{}'.", run.string(), what, configured, given);
+      }
+    };
+    same(model_, c.model, "model");
+    same(task_, c.task, "task");
+    if (app_->count("--protocol") > 0) same(shared_.protocol, c.protocol, "protocol");
+    if (app_->count("--seed") > 0) same(std::to_string(shared_.seed), std::to_string(c.seed), "seed");
+    return c;
   }
 
   void print_dry_run(const Json& d) const {
@@ -123,7 +133,7 @@ class Train : public Verb {
               << fmt::format("{} on {} ({}), seed {}, protocol {}; {:.1f} examples/s; everything is in {}\n",
                              r.at("model").get<std::string>(), r.at("task").get<std::string>(),
                              r.at("variant").get<std::string>(), r.at("seed").get<int64_t>(),
-                             r.at("protocol").get<std::string>(), r.value("train_examples_per_s", 0.0), run.string());
+                             r.at("protocol").get<std::string>(), r.at("train_examples_per_s").is_number() ? r["train_examples_per_s"].get<double>() : 0.0, run.string());
   }
 
   CLI::App* app_ = nullptr;

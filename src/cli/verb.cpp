@@ -101,7 +101,7 @@ std::vector<std::string> command_line() {
   return arguments;
 }
 
-void print_json(const Json& document) { std::cout << document.dump(2) << std::endl; }
+void print_json(const Json& document) { std::cout << document.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl; }
 
 int run_program(int argc, char** argv) {
   CLI::App app("The Long Range Arena: make or import the data, train a model, compare it, report it.", "lra");
@@ -133,9 +133,19 @@ int run_program(int argc, char** argv) {
     clear_progress_line();
     std::cerr << "lra: " << e.what() << "\n";
     return 1;
+  } catch (const fs::filesystem_error& e) {
+    clear_progress_line();
+    std::cerr << "lra: [file] " << e.what() << ". Check the path and the permissions.\n";
+    return 1;
   } catch (const std::exception& e) {
     clear_progress_line();
     const std::string what = e.what();
+    for (const char* sign : {"out of memory", "can't allocate memory", "bad_alloc"}) {
+      if (what.find(sign) == what.npos) continue;
+      std::cerr << "lra: [memory] the machine's memory is not enough for this. Lower train.batch, raise train.micro_batches, or "
+                   "look at --dry-run first.\n";
+      return 1;
+    }
     std::cerr << "lra: [internal] " << what.substr(0, what.find("\nException raised from"))
               << "\nThis is a defect of the program. Please report it with the command that caused it.\n";
     return 2;

@@ -274,6 +274,7 @@ Dataset DataFolder::open(std::string_view split) const {
          "{}: holds the split '{}' of task '{}', expected '{}' of '{}'. Was it copied to the wrong place?",
          data.path().string(), info.split, info.task, split, task);
   }
+  if (data.size() == 0) fail("data", "{}: holds no examples. Make the data again.", data.path().string());
   return data;
 }
 

@@ -48,8 +48,8 @@ RunFolder::RunFolder(fs::path path, RunMode mode) : path_(std::move(path)) {
   lock_.emplace(path_ / ".lock", "run",
                 fmt::format("{}: another process is working in this run folder. Wait for it, or name another folder with "
                             "--run.", path_.string()));
-  if (mode == RunMode::kForce) {
-    for (const char* name : {"config.yaml", "env.json", "metrics.jsonl", "result.json", "checkpoints", "predictions"}) {
+  if (mode == RunMode::kForce) {  // config.yaml last: until then it is a run
+    for (const char* name : {"result.json", "checkpoints", "predictions", "metrics.jsonl", "env.json", "config.yaml"}) {
       fs::remove_all(path_ / name);
     }
     for (const auto& entry : fs::directory_iterator(path_)) {
@@ -62,14 +62,14 @@ std::string RunFolder::config_text() const { return read_text(path_ / "config.ya
 bool RunFolder::finished() const { return fs::exists(path_ / "result.json"); }
 
 void RunFolder::write_config(const std::string& yaml) const { write_text(path_ / "config.yaml", yaml); }
-void RunFolder::write_env(const Json& env) const { write_text(path_ / "env.json", env.dump(2) + "\n"); }
-void RunFolder::write_result(const Json& result) const { write_text(path_ / "result.json", result.dump(2) + "\n"); }
+void RunFolder::write_env(const Json& env) const { write_text(path_ / "env.json", env.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"); }
+void RunFolder::write_result(const Json& result) const { write_text(path_ / "result.json", result.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"); }
 
 void RunFolder::open_metrics(int64_t step) {
   const fs::path file = path_ / "metrics.jsonl";
   if (fs::exists(file)) write_text(file, lines_up_to(file, step));
   metrics_ = std::make_unique<AppendFile>(file);
-  events_ = std::make_unique<EventWriter>(path_, step);
+  events_ = std::make_unique<EventWriter>(path_, step > 0 ? step + 1 : 0);
 }
 
 void RunFolder::append_metrics(const Json& line) {

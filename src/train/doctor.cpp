@@ -47,7 +47,9 @@ Json operations(const torch::Device& device) {
       cuda ? "drawn inside the fused kernel" : "drawn from counters inside the kernel, nothing stored");
   add("dropout", cuda ? "lra: CUDA kernel" : "lra: CPU kernel", "numbers from counters: the same on every device and after a resume");
   add("matrix products", cuda ? "library: cuBLAS" : at::hasMKL() ? "library: MKL" : "library: the BLAS of this torch", "");
-  add("layer norm, gelu, softmax, loss", "library", "");
+  add("bias + GELU + dropout", cuda ? "library, then lra: CUDA dropout" : "lra: CPU kernel, one pass",
+      cuda ? "not fused yet" : "keeps only its input; bias gradient in the same pass");
+  add("layer norm, loss", "library", "");
   add("optimiser", "library: fused AdamW over one flat buffer", "one launch for all parameters");
   return list;
 }

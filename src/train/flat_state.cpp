@@ -68,7 +68,7 @@ std::vector<NamedTensor> FlatState::optimizer_tensors(std::vector<Tensor>& stora
 
 void FlatState::load(Tensor& flat, const std::string& prefix, const SafetensorsFile& file) {
   const torch::NoGradGuard no_grad;
-  if (file.tensors().size() % slots_.size() != 0) {
+  if (const size_t parts = prefix.empty() ? 1 : 2; file.tensors().size() != parts * slots_.size()) {
     fail("checkpoint", "{}: holds {} tensors, the model has {} parameters. It belongs to another configuration.",
          file.path().string(), file.tensors().size(), slots_.size());
   }

@@ -34,6 +34,16 @@ std::shared_ptr<Encoder> build(const RunConfig& config) {
   return make_encoder(model, config.encoder, *read_options(model, config.model_options), static_cast<uint64_t>(config.seed));
 }
 
+torch::Device resolve_device(RunConfig& config) {
+  const torch::Device device = parse_device(config.device == "auto" ? "" : config.device);
+  config.device = device.str();
+  if (config.dtype == "auto") config.dtype = device.is_cuda() ? "bf16" : "fp32";
+  if (config.dtype == "bf16" && device.is_cpu()) {
+    fail("config", "dtype bf16 is for CUDA devices. Use --dtype fp32 on the CPU.");
+  }
+  return device;
+}
+
 void describe_data(EncoderConfig& encoder, const DatasetInfo& info, bool two_inputs) {
   encoder.vocab_size = info.vocab_size;
   encoder.num_classes = info.num_classes;
@@ -45,17 +55,25 @@ void describe_data(EncoderConfig& encoder, const DatasetInfo& info, bool two_inp
 
 Session::Session(const RunConfig& configuration, const fs::path& data)
     : config(configuration),
-      device(parse_device(configuration.device == "auto" ? "" : configuration.device)),
+      device(resolve_device(config)),
       folder{data, configuration.task, configuration.variant} {
-  config.device = device.str();
-  if (config.dtype == "auto") config.dtype = device.is_cuda() ? "bf16" : "fp32";
-  if (config.dtype == "bf16" && device.is_cpu()) {
-    fail("config", "dtype bf16 is for CUDA devices. Use --dtype fp32 on the CPU.");
-  }
   const Dataset train = folder.open("train");
   describe_data(config.encoder, train.info(), train.has_second());
   model = build(config);
   model->set_compute_type(config.dtype == "bf16" ? torch::kBFloat16 : torch::kFloat);
+}
+
+Dataset Session::open(std::string_view split) const {
+  Dataset data = folder.open(split);
+  const DatasetInfo& i = data.info();
+  const EncoderConfig& e = config.encoder;
+  if (i.vocab_size != e.vocab_size || i.num_classes != e.num_classes || i.max_length > e.max_length ||
+      data.has_second() != e.two_inputs) {
+    fail("data", "{}: declares {} token ids, {} classes and length {}, the training split {}, {} and {}. Make the data again.",
+         data.path().string(), i.vocab_size, i.num_classes, i.max_length, e.vocab_size, e.num_classes, e.max_length);
+  }
+  data.check_contents();
+  return data;
 }
 
 Json environment(const std::string& device, const std::vector<std::string>& command) {
@@ -86,8 +104,11 @@ Json describe_run(RunConfig config, const fs::path& data) {
     config.encoder.two_inputs = info.two_inputs;
     out["data"] = nullptr;
   }
+  resolve_device(config);
   const EncoderConfig& e = config.encoder;
-  const int64_t parameters = build(config)->parameter_count();
+  const Model& model = find_model(config.model);
+  const int64_t parameters =
+      shell_parameters(e) + e.layers * model.block_parameters(e, *read_options(model, config.model_options));
   // Saved for the backward pass per position and block: norms, q, k, v, attention output, the residual stream (about 5D + 4Q) and
   // three tensors of the inner width; in bf16 half of that.
   const auto bytes_each = config.dtype == "bf16" ? int64_t{2} : int64_t{4};
@@ -104,23 +125,24 @@ Json evaluate_run(const EvalRequest& request) {
     fail("eval", "{}: not a run folder (it holds no config.yaml).", request.run.string());
   }
   RunConfig config = read_run_config(read_text(request.run / "config.yaml", 1 << 20), (request.run / "config.yaml").string());
+  if (!request.dtype.empty()) config.dtype = request.dtype;
   if (!request.device.empty()) {
     config.device = request.device;
-    config.dtype = "auto";
+    if (request.dtype.empty()) config.dtype = "auto";
   } else if (config.device != "cpu" && !load_cuda().available) {
     config.device = "cpu";  // a run made on a GPU may be looked at anywhere
-    config.dtype = "fp32";
+    if (request.dtype.empty()) config.dtype = "fp32";
   }
   Session session(config, request.data);
-  const Dataset data = session.folder.open(request.split);
-  FlatState flat(*session.model, session.device, torch::kFloat, [](const std::string&) { return true; });
+  const Dataset data = session.open(request.split);
   const Checkpoint checkpoint = open_checkpoint(request.run, request.checkpoint);
-  flat.load_model(checkpoint.model);
   const std::string trained_on = json_get<std::string>(checkpoint.state, "data_sha256", (checkpoint.path / "state.json").string());
   if (const std::string found = session.folder.open("train").info().sha256; found != trained_on) {
     fail("eval", "{}: the run was trained on other data (sha256 {}) than the one in {} ({}).", request.run.string(), trained_on,
          session.folder.path().string(), found);
   }
+  FlatState flat(*session.model, session.device, torch::kFloat, [](const std::string&) { return true; });
+  flat.load_model(checkpoint.model);
 
   EvaluateOptions options;
   options.batch = config.train.eval_batch;
@@ -132,7 +154,7 @@ Json evaluate_run(const EvalRequest& request) {
   const Evaluation e = evaluate(*session.model, data, options);
 
   Json out = {{"run", request.run.string()}, {"split", request.split}, {"checkpoint", request.checkpoint},
-              {"step", checkpoint.state.value("step", int64_t{-1})}, {"examples", e.examples}, {"correct", e.correct},
+              {"step", json_get<int64_t>(checkpoint.state, "step", (checkpoint.path / "state.json").string())}, {"examples", e.examples}, {"correct", e.correct},
               {"accuracy", e.accuracy()}, {"loss", e.loss}, {"data_sha256", data.info().sha256}, {"groups", Json::object()}};
   for (const auto& g : e.groups) out["groups"][g.name] = {{"examples", g.examples}, {"correct", g.correct}};
   if (request.write_predictions) {

@@ -11,6 +11,8 @@ namespace lra {
 
 struct Session {
   Session(const RunConfig& configuration, const fs::path& data);
+  // A split with every token, label and length checked against what the model was made for.
+  Dataset open(std::string_view split) const;
 
   RunConfig config;  // device and dtype as resolved, vocabulary and classes as in the data
   torch::Device device;

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <cmath>
 
+#include <ATen/Parallel.h>
+
 #include "base/error.h"
 #include "base/log.h"
 #include "base/progress.h"
@@ -30,25 +32,39 @@ struct RunState {
   int64_t evaluations_since_best = 0;
   double last_accuracy = -1;   // of the newest evaluation, and its step
   int64_t last_evaluated = -1;
-  double seconds = 0;          // training time of all processes so far
-  double sums[4] = {};         // metric sums since the last line
+  double seconds = 0;          // of all processes so far
+  double sums[4] = {};         // metric sums since the last line of metrics, the tokens and the seconds they took
+  double line_tokens = 0, line_seconds = 0;
+  double trained_examples = 0, trained_seconds = 0;  // up to the last line
 
-  Json to_json() const {
-    return {{"step", step}, {"best_accuracy", best_accuracy}, {"best_step", best_step},
-            {"evaluations_since_best", evaluations_since_best}, {"last_accuracy", last_accuracy},
-            {"last_evaluated", last_evaluated}, {"seconds", seconds}, {"sums", {sums[0], sums[1], sums[2], sums[3]}}};
+  // Every field but the array, once: written and read by the same list.
+  template <class F>
+  void fields(const F& f) {
+    f("step", step);
+    f("best_accuracy", best_accuracy);
+    f("best_step", best_step);
+    f("evaluations_since_best", evaluations_since_best);
+    f("last_accuracy", last_accuracy);
+    f("last_evaluated", last_evaluated);
+    f("seconds", seconds);
+    f("line_tokens", line_tokens);
+    f("line_seconds", line_seconds);
+    f("trained_examples", trained_examples);
+    f("trained_seconds", trained_seconds);
+    f("loss_sum", sums[0]);
+    f("correct_sum", sums[1]);
+    f("example_sum", sums[2]);
+    f("norm_sum", sums[3]);
+  }
+  Json to_json() {
+    Json j;
+    fields([&](const char* key, auto& value) { j[key] = value; });
+    return j;
   }
   static RunState from_json(const Json& j, const std::string& where) {
     RunState s;
-    s.step = json_get<int64_t>(j, "step", where);
-    s.best_accuracy = json_get<double>(j, "best_accuracy", where);
-    s.best_step = json_get<int64_t>(j, "best_step", where);
-    s.evaluations_since_best = json_get<int64_t>(j, "evaluations_since_best", where);
-    s.last_accuracy = json_get<double>(j, "last_accuracy", where);
-    s.last_evaluated = json_get<int64_t>(j, "last_evaluated", where);
-    s.seconds = json_get<double>(j, "seconds", where);
-    if (!j.contains("sums") || j["sums"].size() != 4) fail(where, "'sums' must hold four numbers.");
-    for (size_t i = 0; i < 4; ++i) s.sums[i] = j["sums"][i].get<double>();
+    s.fields([&](const char* key, auto& value) { value = json_get<std::decay_t<decltype(value)>>(j, key, where); });
+    if (s.step < 0) fail(where, "'step' is {}, expected a number of updates.", s.step);
     return s;
   }
 };
@@ -57,12 +73,12 @@ class Trainer {
  public:
   explicit Trainer(TrainRequest request)
       : request_(std::move(request)),
-        folder_(request_.run, request_.mode),
         session_(request_.config, request_.data),
         config_(session_.config),
         task_(find_task(config_.task)),
-        train_(session_.folder.open("train")),
-        val_(session_.folder.open("val")),
+        train_(session_.open("train")),
+        val_(session_.open("val")),
+        folder_(request_.run, request_.mode),  // after everything that may refuse: --force removes the old run
         state_(make_train_state(*session_.model, session_.device, torch::kFloat)) {}
 
   Json run() {
@@ -76,7 +92,7 @@ class Trainer {
     Loader loader(train_, loader_options(), run_.step);
     Progress progress("step", t.last_step(), "steps", run_.step);
     loop(*engine, loader, progress);
-    progress.finish();
+    progress.finish(run_.step);
     return finish();
   }
 
@@ -86,7 +102,8 @@ class Trainer {
   std::string config_hash() { return sha256_hex(to_yaml(config_.tree())); }
 
   void prepare() {
-    if (request_.mode == RunMode::kResume && has_checkpoint(folder_.path(), "last")) {
+    const bool saved = has_checkpoint(folder_.path(), "last") || has_checkpoint(folder_.path(), "best");
+    if (request_.mode == RunMode::kResume && saved) {
       restore();
     } else {
       if (request_.mode != RunMode::kResume) folder_.write_config(to_yaml(config_.tree()));
@@ -98,16 +115,25 @@ class Trainer {
     line_began_ = began_;
   }
 
+  // From the newer of the two checkpoints: a kill may have come between a new best one and the next regular one.
   void restore() {
-    const Checkpoint checkpoint = open_checkpoint(folder_.path(), "last");
+    const std::string first = has_checkpoint(folder_.path(), "last") ? "last" : "best";
+    Checkpoint checkpoint = open_checkpoint(folder_.path(), first);
+    if (has_checkpoint(folder_.path(), "best")) {
+      Checkpoint best = open_checkpoint(folder_.path(), "best");
+      if (step_of(best) > step_of(checkpoint)) checkpoint = std::move(best);
+    }
     const std::string where = (checkpoint.path / "state.json").string();
-    if (json_get<std::string>(checkpoint.state, "data_sha256", where) != train_.info().sha256) {
+    if (const auto trained = json_get<std::string>(checkpoint.state, "data_sha256", where); trained != train_.info().sha256) {
       fail("run", "{}: the training data is not the one this run was started with. Expected sha256 {}, found {} in {}.",
-           folder_.path().string(), checkpoint.state["data_sha256"].get<std::string>(), train_.info().sha256,
-           train_.path().string());
+           folder_.path().string(), trained, train_.info().sha256, train_.path().string());
     }
     if (json_get<std::string>(checkpoint.state, "config_sha256", where) != config_hash()) {
       fail("run", "{}: config.yaml was changed since the checkpoint. Put it back, or start a new run.", folder_.path().string());
+    }
+    if (const auto threads = json_get<int64_t>(checkpoint.state, "threads", where); threads != at::get_num_threads()) {
+      warn("the run was started with {} threads and goes on with {}: results may differ in the last bits", threads,
+           at::get_num_threads());
     }
     run_ = RunState::from_json(checkpoint.state, where);
     state_.flat.load_model(checkpoint.model);
@@ -118,46 +144,68 @@ class Trainer {
     info("resumed {} at step {}", folder_.path().string(), run_.step);
   }
 
+  static int64_t step_of(const Checkpoint& c) {
+    return json_get<int64_t>(c.state, "step", (c.path / "state.json").string());
+  }
+
   void loop(StepEngine& engine, Loader& loader, Progress& progress) {
     const TrainConfig& t = config_.train;
-    while (run_.step < t.last_step() && stop_reason_.empty()) {
+    if (run_.step > 0 && evaluation_due() && run_.last_evaluated != run_.step) validate_or_save();  // interrupted in it
+    while (run_.step < t.last_step() && !out_of_patience()) {
       std::vector<Batch> batches = loader.next();
       for (auto& batch : batches) {
-        line_tokens_ += batch.real_tokens;
+        run_.line_tokens += static_cast<double>(batch.real_tokens);
         batch = batch.to(session_.device);
       }
       engine.step(batches);
       ++run_.step;
-      const bool last = run_.step == t.last_step();
-      if (run_.step % t.log_every == 0 || last) log_training(loader);
+      if (run_.step % t.log_every == 0 || run_.step == t.last_step()) log_training(loader);
       progress.update(run_.step, remark_);
-      if (run_.step % t.eval_every == 0 || last) validate();
+      if (evaluation_due()) validate_or_save();
       if (interrupted()) {
         save("last");
-        throw Interrupted(fmt::format("interrupted at step {}; go on with --resume", run_.step));
+        throw Interrupted(fmt::format("interrupted at step {}, checkpoint saved; go on with --resume", run_.step));
       }
-      if (run_.step % t.checkpoint_every == 0 || last || !stop_reason_.empty()) save("last");
+      if (run_.step % t.checkpoint_every == 0 || run_.step == t.last_step() || out_of_patience()) save("last");
     }
-    if (stop_reason_.empty()) stop_reason_ = "steps";
+  }
+
+  bool evaluation_due() const {
+    return run_.step % config_.train.eval_every == 0 || run_.step == config_.train.last_step();
+  }
+  bool out_of_patience() const {
+    return config_.train.patience > 0 && run_.evaluations_since_best >= config_.train.patience;
+  }
+  std::string stop_reason() const {
+    return out_of_patience() ? fmt::format("no better validation accuracy in {} evaluations", config_.train.patience) : "steps";
+  }
+
+  void validate_or_save() {
+    try {
+      validate();
+    } catch (const Interrupted&) {
+      save("last");
+      throw Interrupted(fmt::format("interrupted in the evaluation at step {}, checkpoint saved; go on with --resume", run_.step));
+    }
   }
 
   // Reads the sums of the steps since the last line: the only place where training waits for the device.
   void log_training(const Loader& loader) {
     const Tensor sums = state_.sums.cpu();
     const auto* s = sums.const_data_ptr<double>();
-    if (const int64_t bad = state_.bad_step.item<int64_t>(); bad >= 0) stop_at_bad_step(bad);
-    const double now = seconds_since(line_began_), waited = loader.waited_seconds() - line_waited_;
+    check_finite();
+    const double now = run_.line_seconds + seconds_since(line_began_), waited = loader.waited_seconds() - line_waited_;
     const double steps = std::max(1.0, s[2] / static_cast<double>(config_.train.batch));
     const double examples = std::max(1.0, s[2]), seconds = run_.seconds + seconds_since(began_);
     folder_.append_metrics({{"step", run_.step}, {"epoch", epoch()}, {"split", "train"}, {"loss", s[0] / examples},
                             {"accuracy", s[1] / examples}, {"lr", schedule_rate()}, {"gradient_norm", s[3] / steps},
-                            {"examples_per_s", s[2] / now}, {"tokens_per_s", static_cast<double>(line_tokens_) / now},
+                            {"examples_per_s", s[2] / now}, {"tokens_per_s", run_.line_tokens / now},
                             {"data_wait", waited / now}, {"seconds", seconds}});
     remark_ = fmt::format("loss {:.4f}  accuracy {:.1f} %  {:.3g} tokens/s  data wait {:.0f} %{}", s[0] / examples,
-                          100 * s[1] / examples, static_cast<double>(line_tokens_) / now, 100 * waited / now,
+                          100 * s[1] / examples, run_.line_tokens / now, 100 * waited / now,
                           run_.best_step >= 0 ? fmt::format("  best val {:.1f} %", 100 * run_.best_accuracy) : "");
-    trained_examples_ += s[2];
-    trained_seconds_ += now;
+    run_.trained_examples += s[2];
+    run_.trained_seconds += now;
     state_.sums.zero_();
     start_line(loader.waited_seconds());
   }
@@ -165,7 +213,7 @@ class Trainer {
   void start_line(double waited) {
     line_began_ = Clock::now();
     line_waited_ = waited;
-    line_tokens_ = 0;
+    run_.line_tokens = run_.line_seconds = 0;
   }
 
   double epoch() const {
@@ -176,7 +224,10 @@ class Trainer {
     return Schedule{t.schedule, t.learning_rate, t.warmup, t.steps}.at(run_.step - 1);
   }
 
-  [[noreturn]] void stop_at_bad_step(int64_t step) {
+  // Nothing is saved and no result is given from behind the first step that was not finite.
+  void check_finite() {
+    const int64_t step = state_.bad_step.item<int64_t>();
+    if (step < 0) return;
     std::vector<Batch> batches = Loader::make(train_, loader_options(), step);
     for (auto& batch : batches) batch = batch.to(session_.device);
     const std::string tensor = find_bad_tensor(*session_.model, state_, batches, step, seed());
@@ -187,10 +238,15 @@ class Trainer {
   }
 
   void validate() {
+    check_finite();
     const auto began = Clock::now();
     const Evaluation e = evaluate(*session_.model, val_, eval_options());
+    const double took = seconds_since(began);
     folder_.append_metrics({{"step", run_.step}, {"epoch", epoch()}, {"split", "val"}, {"loss", e.loss},
-                            {"accuracy", e.accuracy()}, {"seconds", run_.seconds + seconds_since(began_)}});
+                            {"accuracy", e.accuracy()}, {"lr", schedule_rate()},
+                            {"examples_per_s", static_cast<double>(e.examples) / took},
+                            {"tokens_per_s", static_cast<double>(val_.total_tokens()) / took},
+                            {"seconds", run_.seconds + seconds_since(began_)}});
     verbose("step {}: validation accuracy {:.2f} %, loss {:.4f}", run_.step, 100 * e.accuracy(), e.loss);
     run_.last_accuracy = e.accuracy();
     run_.last_evaluated = run_.step;
@@ -199,8 +255,8 @@ class Trainer {
       run_.best_step = run_.step;
       run_.evaluations_since_best = 0;
       save("best");
-    } else if (++run_.evaluations_since_best >= config_.train.patience && config_.train.patience > 0) {
-      stop_reason_ = fmt::format("no better validation accuracy in {} evaluations", config_.train.patience);
+    } else {
+      ++run_.evaluations_since_best;
     }
     line_began_ += std::chrono::duration_cast<Clock::duration>(Clock::now() - began);  // evaluation is not training time
   }
@@ -213,14 +269,17 @@ class Trainer {
   }
 
   void save(std::string_view name) {
+    check_finite();
     RunState saved = run_;
     saved.seconds += seconds_since(began_);
+    saved.line_seconds += seconds_since(line_began_);
     const Tensor sums = state_.sums.cpu();
     std::copy_n(sums.const_data_ptr<double>(), 4, saved.sums);
     Json json = saved.to_json();
     json["epoch"] = epoch();
     json["data_sha256"] = train_.info().sha256;
     json["config_sha256"] = config_hash();
+    json["threads"] = at::get_num_threads();
     // Every random number is a function of these (base/philox.h): there is no other generator state.
     json["random"] = {{"seed", config_.seed}, {"order", {{"examples", run_.step * config_.train.batch}}},
                       {"dropout", {{"step", run_.step}}}};
@@ -230,9 +289,14 @@ class Trainer {
 
   // Tests the last and the best checkpoint and writes the result.
   Json finish() {
-    const Dataset test = session_.folder.open("test");
+    const Dataset test = session_.open("test");
     Json last = test_checkpoint(test, run_.step, run_.last_accuracy, false).first;
-    state_.flat.load_model(open_checkpoint(folder_.path(), "best").model);
+    const Checkpoint best_checkpoint = open_checkpoint(folder_.path(), "best");
+    if (step_of(best_checkpoint) != run_.best_step) {
+      fail("run", "{}: is of step {}, but the best validation accuracy was at step {}. The folder was changed by hand?",
+           best_checkpoint.path.string(), step_of(best_checkpoint), run_.best_step);
+    }
+    state_.flat.load_model(best_checkpoint.model);
     auto [best, evaluation] = test_checkpoint(test, run_.best_step, run_.best_accuracy, true);
     Json groups = Json::object();
     for (const auto& g : evaluation.groups) groups[g.name] = {{"examples", g.examples}, {"correct", g.correct}};
@@ -243,9 +307,9 @@ class Trainer {
         {"task", config_.task}, {"task_version", train_.info().version}, {"variant", config_.variant},
         {"data_sha256", train_.info().sha256}, {"test_sha256", test.info().sha256}, {"model", config_.model},
         {"protocol", config_.protocol}, {"seed", config_.seed}, {"parameters", session_.model->parameter_count()},
-        {"steps", run_.step}, {"stop_reason", stop_reason_}, {"best", best}, {"last", last}, {"groups", groups},
+        {"steps", run_.step}, {"stop_reason", stop_reason()}, {"best", best}, {"last", last}, {"groups", groups},
         {"baselines", baselines}, {"wall_seconds", run_.seconds + seconds_since(began_)},
-        {"train_examples_per_s", trained_seconds_ > 0 ? Json(trained_examples_ / trained_seconds_) : Json()},
+        {"train_examples_per_s", run_.trained_examples / run_.trained_seconds},
         {"peak_memory_bytes", peak_memory_bytes(session_.device)}, {"device", device_name(session_.device)},
         {"published", p.value > 0 ? Json{{"value", p.value}, {"source", p.source}} : Json()}};
     folder_.write_result(result);
@@ -264,17 +328,16 @@ class Trainer {
   }
 
   TrainRequest request_;
-  RunFolder folder_;
   Session session_;
   RunConfig& config_;
   const Task& task_;
   Dataset train_, val_;
+  RunFolder folder_;
   TrainState state_;
   RunState run_;
-  std::string stop_reason_, remark_;
-  Clock::time_point began_, line_began_;
-  double line_waited_ = 0, trained_examples_ = 0, trained_seconds_ = 0;
-  int64_t line_tokens_ = 0;
+  std::string remark_;
+  Clock::time_point began_, line_began_;  // of this process, of the metrics line that is being gathered
+  double line_waited_ = 0;
 };
 
 }  // namespace

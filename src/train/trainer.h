@@ -26,7 +26,7 @@ Json describe_run(RunConfig config, const fs::path& data);
 // A trained model and a split of its data → metrics (and predictions/SPLIT.jsonl or `predictions`, where asked for).
 struct EvalRequest {
   fs::path run, data;
-  std::string split = "test", checkpoint = "best", device;
+  std::string split = "test", checkpoint = "best", device, dtype;
   bool write_predictions = false;
   fs::path predictions;  // empty: the run's own folder
 };
