@@ -6,12 +6,16 @@ data=${LRA_DATA:-data}
 run=${LRA_RUNS:-runs}/demo
 began=$SECONDS
 echo "demo: making a small ListOps in $data" >&2
-"$lra" data make listops --size tiny --data "$data" --quiet 2>/dev/null || "$lra" data make listops --size tiny --data "$data"
-mode=--force
-[ -f "$run/config.yaml" ] && [ ! -f "$run/result.json" ] && mode=--resume
+"$lra" data make listops --size tiny --data "$data"
 echo "demo: training a Transformer on it (protocol 'tiny': for a first look, not for comparison)" >&2
-"$lra" train transformer listops --protocol tiny --data "$data" --run "$run" "$mode" ||
-  { [ "$mode" = --resume ] && "$lra" train transformer listops --protocol tiny --data "$data" --run "$run" --force; }
-"$lra" eval "$run" --data "$data" --predictions >&2
-"$lra" report "$run" -o "$run/report.html" >&2
+train() { "$lra" train transformer listops --protocol tiny --data "$data" --run "$run" "$@"; }
+if [ -f "$run/config.yaml" ]; then
+  # Goes on with a demo that was stopped; a finished one is only shown again. One of another version is made anew.
+  code=0; train --resume || code=$?
+  if [ "$code" = 1 ]; then train --force; elif [ "$code" != 0 ]; then exit "$code"; fi
+else
+  train
+fi
+"$lra" eval "$run" --data "$data" --predictions
+"$lra" report "$run" -o "$run/report.html"
 echo "demo: done in $((SECONDS - began)) s. Open $run/report.html" >&2

@@ -116,4 +116,6 @@ fi
 
 put() { [ "$(cat "$1" 2>/dev/null)" = "$2" ] || echo "$2" > "$1"; }
 put .deps/torch "$torch"
+# The interpreter that goes with this torch, for the peers of `make bench`.
+case "$torch" in "$PWD"/.venv/*|.venv/*) put .deps/python .venv/bin/python ;; *) put .deps/python "$python" ;; esac
 put .deps/cuda "$cuda"

@@ -28,7 +28,8 @@ ConfigTree from_node(const YAML::Node& node, const std::string& where, int depth
     for (const auto& entry : node) {
       if (!entry.first.IsScalar()) fail("config", "{}: a key must be a plain word.", here);
       const std::string& key = entry.first.Scalar();
-      if (tree.find(key)) fail("config", "{} line {}: the key '{}' appears twice.", where, entry.first.Mark().line + 1, key);
+      if (tree.find(key))
+        fail("config", "{} line {}: the key '{}' appears twice.", where, entry.first.Mark().line + 1, key);
       tree.children.emplace_back(key, from_node(entry.second, where, depth + 1));
     }
   } else if (node.IsNull()) {
@@ -82,11 +83,13 @@ ConfigTree& ConfigTree::child(std::string_view key) {
 }
 
 ConfigTree parse_yaml(std::string_view text, const std::string& where) {
-  if (text.size() > kLargestYaml) fail("config", "{}: {} bytes is too large for a configuration.", where, text.size());
+  if (text.size() > kLargestYaml)
+    fail("config", "{}: {} bytes is too large for a configuration.", where, text.size());
   if (text.find('\0') != text.npos) fail("config", "{}: not a text file (it holds a zero byte).", where);
   try {
     const YAML::Node node = YAML::Load(std::string(text));
-    if (!node.IsNull() && !node.IsMap()) fail("config", "{}: expected sections and keys, found a single value or a list.", where);
+    if (!node.IsNull() && !node.IsMap())
+      fail("config", "{}: expected sections and keys, found a single value or a list.", where);
     return from_node(node, where, 0);
   } catch (const YAML::Exception& e) {
     fail("config", "{} line {}: not valid YAML: {}.", where, e.mark.line + 1, e.msg);
@@ -120,8 +123,9 @@ void overlay(ConfigTree& base, const ConfigTree& top) {
   for (const auto& [key, child] : top.children) {
     ConfigTree& mine = base.child(key);
     if (!mine.origin.empty() && mine.is_section != child.is_section) {
-      fail("config", "{}: '{}' is a {} here, but a {} in {}.", child.origin, key, child.is_section ? "section" : "single value",
-           mine.is_section ? "section" : "single value", mine.origin);
+      fail("config", "{}: '{}' is a {} here, but a {} in {}.", child.origin, key,
+           child.is_section ? "section" : "single value", mine.is_section ? "section" : "single value",
+           mine.origin);
     }
     mine.origin = child.origin;
     mine.is_section = child.is_section;
@@ -204,7 +208,8 @@ void ConfigReader::choice(const char* key, std::string& value, const Choices& ch
   const ConfigTree* found = leaf(key);
   if (!found) return;
   if (std::find(choices.begin(), choices.end(), found->value) == choices.end()) {
-    fail("config", "{}: {} is '{}'. {}", found->origin, dotted(key), found->value, suggestion(found->value, choices));
+    fail("config", "{}: {} is '{}'. {}", found->origin, dotted(key), found->value,
+         suggestion(found->value, choices));
   }
   value = found->value;
 }
@@ -214,7 +219,8 @@ void ConfigReader::section(const char* key, const std::function<void(Fields&)>& 
   static const ConfigTree empty;
   const ConfigTree* found = tree_.find(key);
   if (found && !found->is_section) {
-    fail("config", "{}: '{}' is the single value '{}', expected a section.", found->origin, dotted(key), found->value);
+    fail("config", "{}: '{}' is the single value '{}', expected a section.", found->origin, dotted(key),
+         found->value);
   }
   ConfigReader inner(found ? *found : empty, dotted(key));
   body(inner);
@@ -236,11 +242,17 @@ void ConfigWriter::put(const char* key, std::string value) {
   leaf.is_section = false;
   leaf.value = std::move(value);
 }
-void ConfigWriter::integer(const char* key, int64_t& value, int64_t, int64_t, const char*) { put(key, std::to_string(value)); }
-void ConfigWriter::real(const char* key, double& value, double, double, const char*) { put(key, shortest(value)); }
+void ConfigWriter::integer(const char* key, int64_t& value, int64_t, int64_t, const char*) {
+  put(key, std::to_string(value));
+}
+void ConfigWriter::real(const char* key, double& value, double, double, const char*) {
+  put(key, shortest(value));
+}
 void ConfigWriter::flag(const char* key, bool& value, const char*) { put(key, value ? "true" : "false"); }
 void ConfigWriter::text(const char* key, std::string& value, const char*) { put(key, value); }
-void ConfigWriter::choice(const char* key, std::string& value, const Choices&, const char*) { put(key, value); }
+void ConfigWriter::choice(const char* key, std::string& value, const Choices&, const char*) {
+  put(key, value);
+}
 void ConfigWriter::section(const char* key, const std::function<void(Fields&)>& body, const char*) {
   ConfigWriter inner;
   body(inner);
@@ -256,7 +268,8 @@ class Describer : public Fields {
   std::vector<FieldInfo> fields;
   std::string prefix;
   void integer(const char* key, int64_t& value, int64_t low, int64_t high, const char* help) override {
-    fields.push_back({prefix + key, "integer", std::to_string(value), fmt::format("{} to {}", low, high), help});
+    fields.push_back(
+        {prefix + key, "integer", std::to_string(value), fmt::format("{} to {}", low, high), help});
   }
   void real(const char* key, double& value, double low, double high, const char* help) override {
     fields.push_back({prefix + key, "number", shortest(value), fmt::format("{} to {}", low, high), help});

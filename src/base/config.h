@@ -1,8 +1,8 @@
 // Configuration in layers: struct defaults < preset < --config FILE < --set a.b=c.
 //
-// A `ConfigTree` is YAML whose every value remembers where it came from, so that an error can name file and line.
-// A config struct lists its fields once, in `visit`; reading with checks, writing the resolved file and the help texts
-// all come from that list:
+// A `ConfigTree` is YAML whose every value remembers where it came from, so that an error can name file and
+// line. A config struct lists its fields once, in `visit`; reading with checks, writing the resolved file and
+// the help texts all come from that list:
 //
 //   struct TrainConfig {
 //     int64_t steps = 5000;

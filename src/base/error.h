@@ -1,8 +1,10 @@
 // Errors, written for the person who reads them: where, what was found, what was expected, what to do next.
 //
-//   fail("listops", "train.tsv line {}: label '{}' is not in 0..9. Compare it with 'lra data verify listops'.", n, s);
+//   fail("listops", "train.tsv line {}: label '{}' is not in 0..9. Compare it with 'lra data verify
+//   listops'.", n, s);
 //
-// `Error` is the user's mistake or bad input (exit code 1). Everything else that escapes is ours (exit code 2).
+// `Error` is the user's mistake or bad input (exit code 1). Everything else that escapes is ours (exit code
+// 2).
 #pragma once
 #include <stdexcept>
 #include <string>

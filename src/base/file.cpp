@@ -1,14 +1,13 @@
 #include "base/file.h"
 
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 
 #include "base/error.h"
 
@@ -17,8 +16,8 @@ namespace {
 
 [[noreturn]] void fail_with_errno(const fs::path& path, std::string_view what) {
   const int code = errno;
-  const char* advice = code == ENOSPC || code == EDQUOT ? " Free some space and try again."
-                       : code == EFBIG                  ? " The file size limit was reached (ulimit -f)."
+  const char* advice = code == ENOSPC || code == EDQUOT  ? " Free some space and try again."
+                       : code == EFBIG                   ? " The file size limit was reached (ulimit -f)."
                        : code == EACCES || code == EROFS ? " Check the permissions."
                                                          : "";
   fail("file", "{}: {}: {}.{}", path.string(), what, std::strerror(code), advice);
@@ -55,7 +54,8 @@ std::string read_text(const fs::path& path, size_t limit) {
     text.append(buffer, static_cast<size_t>(n));
     if (text.size() > limit) {
       ::close(fd);
-      fail("file", "{}: larger than {} bytes, which is more than such a file should be.", path.string(), limit);
+      fail("file", "{}: larger than {} bytes, which is more than such a file should be.", path.string(),
+           limit);
     }
   }
   ::close(fd);
@@ -154,7 +154,8 @@ void replace_directory(const fs::path& fresh, const fs::path& target) {
   } else if (::renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
     fs::remove_all(fresh);
   } else {
-    // File systems without RENAME_EXCHANGE: a kill between the two renames leaves the old folder as TARGET.old.
+    // File systems without RENAME_EXCHANGE: a kill between the two renames leaves the old folder as
+    // TARGET.old.
     fs::path old = target;
     old += ".old";
     fs::remove_all(old);

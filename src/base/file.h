@@ -25,7 +25,8 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-// Writes to a temporary name beside `path`; commit() flushes to disk and renames. Without a commit nothing remains.
+// Writes to a temporary name beside `path`; commit() flushes to disk and renames. Without a commit nothing
+// remains.
 class AtomicFile {
  public:
   explicit AtomicFile(fs::path path);
@@ -72,7 +73,8 @@ class FileLock {
 };
 
 void sync_directory(const fs::path& directory);  // makes renames in it durable
-// Puts the finished folder `fresh` in the place of `target`: at every moment `target` is the old or the new one.
+// Puts the finished folder `fresh` in the place of `target`: at every moment `target` is the old or the new
+// one.
 void replace_directory(const fs::path& fresh, const fs::path& target);
 
 }  // namespace lra

@@ -1,8 +1,9 @@
-// Philox4x32-10, the counter-based generator of "Parallel Random Numbers: As Easy as 1, 2, 3" (Salmon et al., 2011).
+// Philox4x32-10, the counter-based generator of "Parallel Random Numbers: As Easy as 1, 2, 3" (Salmon et al.,
+// 2011).
 //
-// Every random number of this project is a pure function of (seed, stream, index): the same bits on every machine, for any
-// number of threads, on CPU and GPU, and nothing to store for a resume. It equals at::Philox4_32 (a test says so); it is
-// written out here because CUDA sources stay free of torch headers.
+// Every random number of this project is a pure function of (seed, stream, index): the same bits on every
+// machine, for any number of threads, on CPU and GPU, and nothing to store for a resume. It equals
+// at::Philox4_32 (a test says so); it is written out here because CUDA sources stay free of torch headers.
 //
 //   Rng rng(seed, stream_id("listops.tree"), i);   // the i-th independent sequence of this stream
 //   rng.below(10); rng.uniform();
@@ -81,8 +82,9 @@ class Rng {
   int used_ = 4;
 };
 
-// A pseudo-random permutation of 0 … n-1 that needs no table: a four-round Feistel network on the next even power of
-// two, walked until it falls inside. `permuted(i)` for i = 0 … n-1 visits every number once; CPU and GPU agree.
+// A pseudo-random permutation of 0 … n-1 that needs no table: a four-round Feistel network on the next even
+// power of two, walked until it falls inside. `permuted(i)` for i = 0 … n-1 visits every number once; CPU and
+// GPU agree.
 LRA_HOST_DEVICE inline uint64_t permuted(uint64_t i, uint64_t n, uint64_t seed, uint64_t stream) {
   int half = 1;
   while ((uint64_t{1} << (2 * half)) < n) ++half;

@@ -1,4 +1,5 @@
-// Progress of long work: one rewritten line with rate and time left on a terminal, a plain line now and then elsewhere.
+// Progress of long work: one rewritten line with rate and time left on a terminal, a plain line now and then
+// elsewhere.
 //
 //   Progress progress("listops: trees", total, "trees");
 //   progress.update(done);                 // cheap: prints at most ten times a second
@@ -31,7 +32,7 @@ class Progress {
   bool terminal_, finished_ = false;
 };
 
-void clear_progress_line();               // before anything else is written to a terminal
+void clear_progress_line();                 // before anything else is written to a terminal
 std::string duration_text(double seconds);  // "3 s", "4 min 10 s", "2 h 5 min"
 
 }  // namespace lra

@@ -2,8 +2,9 @@
 //
 //   const Registered<Task> listops(std::make_unique<ListOps>(), LRA_HERE);
 //
-// Objects must have a `name()`. A duplicate name stops the program at start-up naming both files; an unknown name is an
-// error that lists the nearest. Registration survives linking because programs link the object files themselves.
+// Objects must have a `name()`. A duplicate name stops the program at start-up naming both files; an unknown
+// name is an error that lists the nearest. Registration survives linking because programs link the object
+// files themselves.
 #pragma once
 #include <cstdio>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Threads for the rooms that know no tensors. (Rooms with tensors use at::parallel_for.)
+// Threads for the rooms that know no tensors. (Rooms with tensors use parallel_for of torch_compat.h.)
 #pragma once
 #include <cstdint>
 #include <functional>

@@ -1,7 +1,6 @@
 #include "base/torch_compat.h"
 
 #include <dlfcn.h>
-
 #include <filesystem>
 #include <fstream>
 #include <mutex>
@@ -87,7 +86,8 @@ const Tensor& no_tensor(torch::Dtype type) {
 const CudaStatus& load_cuda() {
   static const CudaStatus status = [] {
     CudaStatus s;
-    const std::string plugin = std::filesystem::read_symlink("/proc/self/exe").replace_filename("liblra_cuda.so").string();
+    const std::string plugin =
+        std::filesystem::read_symlink("/proc/self/exe").replace_filename("liblra_cuda.so").string();
     if (!dlopen(plugin.c_str(), RTLD_NOW | RTLD_GLOBAL)) {
       const char* reason = dlerror();
       s.why = "the CUDA plugin could not be loaded: " + std::string(reason ? reason : "unknown reason") +
@@ -110,7 +110,8 @@ torch::Device parse_device(const std::string& name) {
   if (name == "cpu") return torch::kCPU;
   if (name.empty()) return parse_device(load_cuda().available ? "cuda" : "cpu");
   if (!name.starts_with("cuda")) fail("device", "'{}' is not a device, expected cpu, cuda or cuda:N.", name);
-  if (!load_cuda().available) fail("device", "'{}' cannot be used: {}. Use --device cpu.", name, load_cuda().why);
+  if (!load_cuda().available)
+    fail("device", "'{}' cannot be used: {}. Use --device cpu.", name, load_cuda().why);
   int index = 0;
   if (name != "cuda") {
     try {
@@ -120,8 +121,10 @@ torch::Device parse_device(const std::string& name) {
     }
   }
   const auto count = static_cast<int>(at::detail::getCUDAHooks().deviceCount());
-  if (index < 0 || index >= count) fail("device", "'{}': this machine has {} CUDA device(s), cuda:0 to cuda:{}.", name, count, count - 1);
-  at::accelerator::setDeviceIndex(static_cast<c10::DeviceIndex>(index));  // streams and kernels follow the current device
+  if (index < 0 || index >= count)
+    fail("device", "'{}': this machine has {} CUDA device(s), cuda:0 to cuda:{}.", name, count, count - 1);
+  at::accelerator::setDeviceIndex(
+      static_cast<c10::DeviceIndex>(index));  // streams and kernels follow the current device
   return {torch::kCUDA, static_cast<c10::DeviceIndex>(index)};
 }
 
@@ -142,8 +145,9 @@ void set_tensor_threads(int n) { at::set_num_threads(n); }
 
 void fused_adamw(const AdamWBuffers& b, const Tensor& steps, const Tensor& lr, double beta1, double beta2,
                  double weight_decay, double eps, const Tensor& found_bad) {
-  at::_fused_adamw_({b.parameters}, {b.gradients}, {b.first}, {b.second}, {}, {steps}, lr, beta1, beta2, weight_decay,
-                    eps, /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/std::nullopt, found_bad);
+  at::_fused_adamw_({b.parameters}, {b.gradients}, {b.first}, {b.second}, {}, {steps}, lr, beta1, beta2,
+                    weight_decay, eps, /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/std::nullopt,
+                    found_bad);
 }
 
 void seed_device_generator(const torch::Device& device, uint64_t seed, uint64_t offset) {

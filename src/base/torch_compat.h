@@ -1,10 +1,14 @@
-// Everything about LibTorch that is private, surprising or moves between versions, in one place (written for 2.11).
+// Everything about LibTorch that is private, surprising or moves between versions, in one place (written
+// for 2.11).
 //
-// * at::parallel_for is a header template that runs serially, silently, in code compiled without -fopenmp; and
-//   -fopenmp may bring in a second OpenMP runtime. `parallel_for` and `parallel_tasks` here enter the runtime that
-//   libtorch_cpu.so itself has loaded, so at::set_num_threads governs them too.
-// * The program links libtorch_cpu only. `load_cuda` brings in libtorch_cuda and our kernels at run time through the plugin
-//   liblra_cuda.so, so that one binary serves machines with and without a GPU and `lra --help` does not wait for CUDA.
+// * at::parallel_for is a header template that runs serially, silently, in code compiled without -fopenmp;
+// and
+//   -fopenmp may bring in a second OpenMP runtime. `parallel_for` and `parallel_tasks` here enter the runtime
+//   that libtorch_cpu.so itself has loaded, so at::set_num_threads governs them too.
+// * The program links libtorch_cpu only. `load_cuda` brings in libtorch_cuda and our kernels at run time
+// through the plugin
+//   liblra_cuda.so, so that one binary serves machines with and without a GPU and `lra --help` does not wait
+//   for CUDA.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -17,14 +21,13 @@ namespace lra {
 
 using torch::Tensor;
 
-
-
 // f(first, last) on static chunks of [begin, end), at most one per thread, none smaller than `grain`.
 void parallel_for(int64_t begin, int64_t end, int64_t grain, const std::function<void(int64_t, int64_t)>& f);
 // f(i) for i in [0, n), handed out one by one: for tasks of unequal cost.
 void parallel_tasks(int64_t n, const std::function<void(int64_t)>& f);
 
-// An empty tensor: autograd functions take no undefined ones. Made outside inference mode, whoever asks first.
+// An empty tensor: autograd functions take no undefined ones. Made outside inference mode, whoever asks
+// first.
 const Tensor& no_tensor(torch::Dtype type);  // int32 or int64
 
 struct CudaStatus {
@@ -38,16 +41,17 @@ const CudaStatus& load_cuda();
 torch::Device parse_device(const std::string& name);
 std::string device_name(const torch::Device& device);
 
-// One AdamW step over flat buffers; learning rate, step count and the stop flag are tensors on the device, so nothing is
-// read by the host: p ← p − lr·wd·p − lr·m̂/(√v̂ + ε). `steps` counts from 1; `found_bad` > 0 leaves everything as it is.
+// One AdamW step over flat buffers; learning rate, step count and the stop flag are tensors on the device, so
+// nothing is read by the host: p ← p − lr·wd·p − lr·m̂/(√v̂ + ε). `steps` counts from 1; `found_bad` > 0 leaves
+// everything as it is.
 struct AdamWBuffers {
   Tensor parameters, gradients, first, second;
 };
-void fused_adamw(const AdamWBuffers& buffers, const Tensor& steps, const Tensor& lr, double beta1, double beta2,
-                 double weight_decay, double eps, const Tensor& found_bad);
+void fused_adamw(const AdamWBuffers& buffers, const Tensor& steps, const Tensor& lr, double beta1,
+                 double beta2, double weight_decay, double eps, const Tensor& found_bad);
 
-// Gives the device's default generator a state that depends on (seed, offset) alone: library kernels that draw their own
-// random numbers (fused attention dropout on CUDA) then repeat after a resume.
+// Gives the device's default generator a state that depends on (seed, offset) alone: library kernels that
+// draw their own random numbers (fused attention dropout on CUDA) then repeat after a resume.
 void seed_device_generator(const torch::Device& device, uint64_t seed, uint64_t offset);
 
 int64_t peak_memory_bytes(const torch::Device& device);

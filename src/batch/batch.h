@@ -4,8 +4,8 @@
 
 namespace lra {
 
-// One set of sequences, padded to a common length. Sizes the host needs to know (is there any padding?) are plain numbers, so
-// that nobody has to ask the device.
+// One set of sequences, padded to a common length. Sizes the host needs to know (is there any padding?) are
+// plain numbers, so that nobody has to ask the device.
 struct Sequences {
   torch::Tensor tokens;   // int32 [B, L]
   torch::Tensor lengths;  // int32 [B]
@@ -14,8 +14,8 @@ struct Sequences {
 
 struct Batch {
   Sequences input;
-  Sequences second;       // where the task has two documents; else undefined tensors
-  torch::Tensor labels;   // int64 [B]
+  Sequences second;      // where the task has two documents; else undefined tensors
+  torch::Tensor labels;  // int64 [B]
   int64_t rows = 0;
   int64_t real_tokens = 0;  // without padding, both documents
   int64_t first_row = 0;    // of a micro-batch in its whole batch

@@ -37,7 +37,9 @@ Sequences pad(const Dataset& data, std::span<const int64_t> indices, bool second
 
 Batch Batch::to(const torch::Device& device) const {
   if (device.is_cpu()) return *this;
-  const auto move = [&](const torch::Tensor& t) { return t.defined() ? t.to(device, /*non_blocking=*/true) : t; };
+  const auto move = [&](const torch::Tensor& t) {
+    return t.defined() ? t.to(device, /*non_blocking=*/true) : t;
+  };
   Batch moved = *this;
   for (Sequences* s : {&moved.input, &moved.second}) {
     s->tokens = move(s->tokens);
@@ -78,7 +80,8 @@ std::vector<Batch> Loader::make(const Dataset& data, const LoaderOptions& option
   for (int64_t m = 0; m < options.micro_batches; ++m) {
     const int64_t first = m * options.batch / options.micro_batches;
     const int64_t last = (m + 1) * options.batch / options.micro_batches;
-    Batch part = collate(data, std::span(indices).subspan(static_cast<size_t>(first), static_cast<size_t>(last - first)));
+    Batch part = collate(
+        data, std::span(indices).subspan(static_cast<size_t>(first), static_cast<size_t>(last - first)));
     part.first_row = first;
     parts.push_back(std::move(part));
   }
@@ -140,7 +143,8 @@ std::vector<Batch> Loader::next() {
 std::vector<std::vector<int64_t>> evaluation_batches(const Dataset& data, int64_t batch) {
   std::vector<int64_t> order(static_cast<size_t>(data.size()));
   std::iota(order.begin(), order.end(), int64_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return data.length(a) < data.length(b); });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return data.length(a) < data.length(b); });
   std::vector<std::vector<int64_t>> batches;
   for (size_t at = 0; at < order.size(); at += static_cast<size_t>(batch)) {
     const size_t end = std::min(order.size(), at + static_cast<size_t>(batch));

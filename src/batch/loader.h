@@ -1,5 +1,5 @@
-// Examples → batches. Which examples a step sees is a pure function of (seed, step): nothing to store for a resume, and
-// every device agrees.
+// Examples → batches. Which examples a step sees is a pure function of (seed, step): nothing to store for a
+// resume, and every device agrees.
 //
 //   Loader loader(dataset, {.batch = 32, .micro_batches = 1, .seed = 0}, first_step);
 //   std::vector<Batch> step = loader.next();       // prepared by another thread while the last step ran
@@ -17,15 +17,16 @@
 
 namespace lra {
 
-// The j-th example of a training run: epoch after epoch, each a fresh permutation. Batches run across the end of an epoch.
+// The j-th example of a training run: epoch after epoch, each a fresh permutation. Batches run across the end
+// of an epoch.
 int64_t shuffled_index(int64_t j, int64_t n, uint64_t seed);
 
 // Rows in the order of `indices`, padded to the longest among them.
 Batch collate(const Dataset& data, std::span<const int64_t> indices);
 
 struct LoaderOptions {
-  int64_t batch = 32;          // examples a step
-  int64_t micro_batches = 1;   // parts it is split into
+  int64_t batch = 32;         // examples a step
+  int64_t micro_batches = 1;  // parts it is split into
   uint64_t seed = 0;
 };
 
@@ -36,7 +37,7 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  std::vector<Batch> next();                        // the micro-batches of the next step
+  std::vector<Batch> next();                         // the micro-batches of the next step
   double waited_seconds() const { return waited_; }  // in `next`, in all
 
   // The batches of any step, made on the spot.

@@ -43,7 +43,10 @@ Batch random_batch(const BenchCase& c, const torch::Device& device) {
 class OurCase {
  public:
   OurCase(const BenchCase& c, const torch::Device& device, torch::Dtype compute)
-      : case_(c), device_(device), model_(build(c, compute)), state_(make_train_state(*model_, device, torch::kFloat)),
+      : case_(c),
+        device_(device),
+        model_(build(c, compute)),
+        state_(make_train_state(*model_, device, torch::kFloat)),
         batch_(random_batch(c, device)) {
     engine_ = make_eager_engine(*model_, state_, {}, {}, 0);
   }
@@ -105,22 +108,27 @@ std::string shell_quoted(const std::string& text) {
 }
 
 // Runs a peer script as a process of its own; its last line of output is a JSON object.
-BenchRow run_peer(const BenchCase& c, const std::string& mode, const BenchOptions& options, const std::string& device,
-                  const std::string& dtype) {
+BenchRow run_peer(const BenchCase& c, const std::string& mode, const BenchOptions& options,
+                  const std::string& device, const std::string& dtype) {
   BenchRow row{c, "torch-" + mode, device, dtype};
   const fs::path script = options.peers_folder / (c.model + ".py");
   if (!fs::exists(script)) {
     row.problem = script.string() + " is not there; run from the source folder";
     return row;
   }
-  const std::string python = !options.python.empty() ? options.python : fs::exists(".venv/bin/python") ? ".venv/bin/python" : "python3";
+  const std::string python = !options.python.empty()          ? options.python
+                             : fs::exists(".venv/bin/python") ? ".venv/bin/python"
+                                                              : "python3";
   const EncoderConfig& e = c.sizes;
   const std::string command = fmt::format(
-      "{} {} --mode {} --device {} --dtype {} --layers {} --width {} --heads {} --ff {} --length {} --batch {} --vocab {} "
-      "--classes {} --dropout {} --attention-dropout {} --pool {} --phase {} --threads {} --repeats {} --seconds {}",
-      shell_quoted(python), shell_quoted(script.string()), mode, device.starts_with("cuda") ? "cuda" : device, dtype, e.layers,
-      e.width, e.heads, e.ff_width, e.max_length, c.batch, e.vocab_size, e.num_classes, e.dropout, e.attention_dropout, e.pooling,
-      c.phase, at::get_num_threads(), options.repeats, options.seconds);
+      "{} {} --mode {} --device {} --dtype {} --layers {} --width {} --heads {} --ff {} --length {} --batch "
+      "{} --vocab {} "
+      "--classes {} --dropout {} --attention-dropout {} --pool {} --phase {} --threads {} --repeats {} "
+      "--seconds {}",
+      shell_quoted(python), shell_quoted(script.string()), mode, device.starts_with("cuda") ? "cuda" : device,
+      dtype, e.layers, e.width, e.heads, e.ff_width, e.max_length, c.batch, e.vocab_size, e.num_classes,
+      e.dropout, e.attention_dropout, e.pooling, c.phase, at::get_num_threads(), options.repeats,
+      options.seconds);
   verbose("{}", command);
   FILE* pipe = popen(command.c_str(), "r");
   if (!pipe) fail("bench", "cannot start: {}", command);
@@ -148,10 +156,11 @@ BenchRow run_peer(const BenchCase& c, const std::string& mode, const BenchOption
   return row;
 }
 
-void run_case(const BenchCase& c, const BenchOptions& options, const torch::Device& device, const std::string& dtype,
-              std::vector<BenchRow>& rows) {
-  const std::string title = fmt::format("{}{} L {} batch {} dropout {} {}", c.name.empty() ? "" : c.name + ": ", c.model,
-                                        c.sizes.max_length, c.batch, c.sizes.dropout, c.phase);
+void run_case(const BenchCase& c, const BenchOptions& options, const torch::Device& device,
+              const std::string& dtype, std::vector<BenchRow>& rows) {
+  const std::string title =
+      fmt::format("{}{} L {} batch {} dropout {} {}", c.name.empty() ? "" : c.name + ": ", c.model,
+                  c.sizes.max_length, c.batch, c.sizes.dropout, c.phase);
   info("{}", title);
   std::vector<BenchRow> peers;
   reset_peak_memory(device);
@@ -160,7 +169,8 @@ void run_case(const BenchCase& c, const BenchOptions& options, const torch::Devi
     OurCase our_case(c, device, dtype == "bf16" ? torch::kBFloat16 : torch::kFloat);
     our_case.measure(options.seconds / 2, options.repeats);
     if (options.peers) {
-      for (const auto& mode : options.peer_modes) peers.push_back(run_peer(c, mode, options, device.str(), dtype));
+      for (const auto& mode : options.peer_modes)
+        peers.push_back(run_peer(c, mode, options, device.str(), dtype));
     }
     our_case.measure(options.seconds / 2, options.repeats);
     const auto& samples = our_case.samples();
@@ -178,8 +188,8 @@ void run_case(const BenchCase& c, const BenchOptions& options, const torch::Devi
   }
 }
 
-BenchCase foundation_case(const char* name, int64_t N, int64_t D, int64_t H, int64_t F, int64_t L, int64_t B, int64_t V,
-                          int64_t C, double dropout) {
+BenchCase foundation_case(const char* name, int64_t N, int64_t D, int64_t H, int64_t F, int64_t L, int64_t B,
+                          int64_t V, int64_t C, double dropout) {
   BenchCase c;
   c.name = name;
   c.batch = B;
@@ -194,7 +204,8 @@ BenchCase foundation_case(const char* name, int64_t N, int64_t D, int64_t H, int
 std::vector<std::string> bench_suites() { return {"foundation"}; }
 
 std::vector<BenchCase> bench_suite(const std::string& name) {
-  if (name != "foundation") fail("bench", "there is no suite '{}'. {}", name, suggestion(name, bench_suites()));
+  if (name != "foundation")
+    fail("bench", "there is no suite '{}'. {}", name, suggestion(name, bench_suites()));
   std::vector<BenchCase> cases;
   for (const double dropout : {0.0, 0.1}) {  // the released configurations train with 0.1
     cases.push_back(foundation_case("tiny", 2, 64, 4, 128, 128, 32, 17, 10, dropout));
@@ -207,7 +218,8 @@ std::vector<BenchCase> bench_suite(const std::string& name) {
 std::vector<BenchRow> run_bench(const std::vector<BenchCase>& cases, const BenchOptions& options) {
   const torch::Device device = parse_device(options.device);
   const std::string dtype = !options.dtype.empty() ? options.dtype : device.is_cuda() ? "bf16" : "fp32";
-  if (dtype == "bf16" && device.is_cpu()) fail("bench", "dtype bf16 is for CUDA devices. Use --dtype fp32 on the CPU.");
+  if (dtype == "bf16" && device.is_cpu())
+    fail("bench", "dtype bf16 is for CUDA devices. Use --dtype fp32 on the CPU.");
   std::vector<BenchRow> rows;
   for (const auto& c : cases) {
     c.sizes.check();
@@ -220,12 +232,26 @@ Json bench_json(const std::vector<BenchRow>& rows, const BenchOptions& options) 
   Json list = Json::array();
   for (const auto& r : rows) {
     const EncoderConfig& e = r.bench_case.sizes;
-    Json row = {{"case", r.bench_case.name}, {"model", r.bench_case.model}, {"length", e.max_length}, {"batch", r.bench_case.batch},
-                {"dtype", r.dtype}, {"device", r.device}, {"phase", r.bench_case.phase}, {"layers", e.layers}, {"width", e.width},
-                {"heads", e.heads}, {"ff_width", e.ff_width}, {"dropout", e.dropout}, {"implementation", r.implementation}};
+    Json row = {{"case", r.bench_case.name},
+                {"model", r.bench_case.model},
+                {"length", e.max_length},
+                {"batch", r.bench_case.batch},
+                {"dtype", r.dtype},
+                {"device", r.device},
+                {"phase", r.bench_case.phase},
+                {"layers", e.layers},
+                {"width", e.width},
+                {"heads", e.heads},
+                {"ff_width", e.ff_width},
+                {"dropout", e.dropout},
+                {"implementation", r.implementation}};
     if (r.problem.empty()) {
-      row.update({{"ms_median", r.ms_median}, {"ms_p10", r.ms_p10}, {"ms_p90", r.ms_p90}, {"tokens_per_s", r.tokens_per_s},
-                  {"peak_bytes", r.peak_bytes}, {"repeats", r.repeats},
+      row.update({{"ms_median", r.ms_median},
+                  {"ms_p10", r.ms_p10},
+                  {"ms_p90", r.ms_p90},
+                  {"tokens_per_s", r.tokens_per_s},
+                  {"peak_bytes", r.peak_bytes},
+                  {"repeats", r.repeats},
                   {"ratio_to_lra", r.ratio_to_lra ? Json(*r.ratio_to_lra) : Json(1.0)}});
     } else {
       row["problem"] = r.problem;

@@ -1,7 +1,9 @@
-// The efficiency benchmark: model × length × batch × phase → time and memory, ours and the peers' in one go on the same machine.
+// The efficiency benchmark: model × length × batch × phase → time and memory, ours and the peers' in one go
+// on the same machine.
 //
-// Random tokens, full rows. A training step is everything from batch to updated parameters. Ours is measured before and after the
-// peers and the samples pooled, so that a machine that changes its pace in between shows in the spread, not in the ratio.
+// Random tokens, full rows. A training step is everything from batch to updated parameters. Ours is measured
+// before and after the peers and the samples pooled, so that a machine that changes its pace in between shows
+// in the spread, not in the ratio.
 #pragma once
 #include <optional>
 #include <string>
@@ -32,7 +34,7 @@ struct BenchOptions {
   bool peers = false;
   std::vector<std::string> peer_modes = {"eager", "compile"};
   fs::path peers_folder = "bench/peers";
-  std::string python;         // empty: .venv/bin/python, else python3
+  std::string python;  // empty: .venv/bin/python, else python3
 };
 
 struct BenchRow {

@@ -21,26 +21,39 @@ class Bench : public Verb {
 
   CLI::App* add(CLI::App& root) override {
     app_ = root.add_subcommand("bench", "measure training steps: time, tokens per second, memory");
-    app_->add_option("--suite", suite_, fmt::format("a named set of cases: {}", fmt::join(bench_suites(), ", ")))->type_name("NAME");
+    app_->add_option("--suite", suite_,
+                     fmt::format("a named set of cases: {}", fmt::join(bench_suites(), ", ")))
+        ->type_name("NAME");
     app_->add_option("--case", only_, "of the suite, only the cases with these names")->delimiter(',');
-    app_->add_option("--models", models_, "without a suite: models, by comma; or all")->delimiter(',')->capture_default_str();
-    app_->add_option("--lengths", lengths_, "lengths in tokens, by comma")->delimiter(',')->capture_default_str();
+    app_->add_option("--models", models_, "without a suite: models, by comma; or all")
+        ->delimiter(',')
+        ->capture_default_str();
+    app_->add_option("--lengths", lengths_, "lengths in tokens, by comma")
+        ->delimiter(',')
+        ->capture_default_str();
     app_->add_option("--batches", batches_, "batch sizes, by comma")->delimiter(',')->capture_default_str();
     app_->add_option("--phase", phases_, "train, forward, or both by comma")
         ->delimiter(',')
         ->check(CLI::IsMember({"train", "forward"}))
         ->capture_default_str();
-    app_->add_option("--set", shared_.set, "sizes: --set model.width=512; may repeat")->type_name("KEY=VALUE")->take_all()->allow_extra_args(false);
+    app_->add_option("--set", shared_.set, "sizes: --set model.width=512; may repeat")
+        ->type_name("KEY=VALUE")
+        ->take_all()
+        ->allow_extra_args(false);
     app_->add_option("--seconds", options_.seconds, "measuring time of each case and implementation")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
-    app_->add_option("--repeats", options_.repeats, "steps at most")->check(CLI::Range(1, 1'000'000))->capture_default_str();
-    app_->add_flag("--peers", options_.peers, "also run PyTorch's modes, from bench/peers/ of the source folder");
+    app_->add_option("--repeats", options_.repeats, "steps at most")
+        ->check(CLI::Range(1, 1'000'000))
+        ->capture_default_str();
+    app_->add_flag("--peers", options_.peers,
+                   "also run PyTorch's modes, from bench/peers/ of the source folder");
     app_->add_option("--peer-modes", options_.peer_modes, "eager, compile, compile-graphs (CUDA), by comma")
         ->delimiter(',')
         ->check(CLI::IsMember({"eager", "compile", "compile-graphs"}))
         ->capture_default_str();
-    app_->add_option("--python", options_.python, "interpreter for the peers; default .venv/bin/python, else python3");
+    app_->add_option("--python", options_.python,
+                     "interpreter for the peers; default .venv/bin/python, else python3");
     app_->add_option("-o,--output", output_, "also write the JSON to FILE")->type_name("FILE");
     add_device_options(*app_, shared_);
     add_common_options(*app_, shared_);
@@ -71,7 +84,9 @@ class Bench : public Verb {
         known.push_back(c.name);
         if (only_.empty() || std::find(only_.begin(), only_.end(), c.name) != only_.end()) out.push_back(c);
       }
-      if (out.empty()) fail("bench", "suite '{}' has no case '{}'. {}", suite_, only_.front(), suggestion(only_.front(), known));
+      if (out.empty())
+        fail("bench", "suite '{}' has no case '{}'. {}", suite_, only_.front(),
+             suggestion(only_.front(), known));
       return out;
     }
     EncoderConfig sizes;
@@ -80,12 +95,14 @@ class Bench : public Verb {
     ConfigTree tree;
     for (const auto& assignment : shared_.set) overlay(tree, parse_assignment(assignment));
     ConfigReader reader(tree);
-    reader.section("model", [&](Fields& f) { sizes.visit(f); }, "");
+    reader.section(
+        "model", [&](Fields& f) { sizes.visit(f); }, "");
     reader.finish();
     for (const auto& model : chosen_models()) {
       for (const int64_t length : lengths_) {
         for (const int64_t batch : batches_) {
-          if (length < 1 || batch < 1) fail("bench", "lengths and batches must be at least 1, found {} and {}.", length, batch);
+          if (length < 1 || batch < 1)
+            fail("bench", "lengths and batches must be at least 1, found {} and {}.", length, batch);
           for (const auto& phase : phases_) {
             sizes.max_length = length;
             out.push_back({"", model, sizes, batch, phase});
@@ -108,19 +125,25 @@ class Bench : public Verb {
     for (const auto& r : rows) {
       const EncoderConfig& e = r.bench_case.sizes;
       std::vector<std::string> line = {r.bench_case.name.empty() ? r.bench_case.model : r.bench_case.name,
-                                       fmt::format("{}", e.max_length), fmt::format("{}", r.bench_case.batch),
-                                       fmt::format("{}", e.dropout), r.bench_case.phase, r.implementation};
+                                       fmt::format("{}", e.max_length),
+                                       fmt::format("{}", r.bench_case.batch),
+                                       fmt::format("{}", e.dropout),
+                                       r.bench_case.phase,
+                                       r.implementation};
       if (!r.problem.empty()) {
         line.insert(line.end(), {"–", "–", "–", "–", r.problem});
       } else {
-        line.insert(line.end(), {fmt::format("{:.2f}", r.ms_median), fmt::format("{:.2f}–{:.2f}", r.ms_p10, r.ms_p90),
-                                 fmt::format("{:.3g}", r.tokens_per_s), fmt::format("{:.0f}", static_cast<double>(r.peak_bytes) / 1e6),
-                                 r.ratio_to_lra ? fmt::format("{:.2f}", *r.ratio_to_lra) : "1"});
+        line.insert(line.end(),
+                    {fmt::format("{:.2f}", r.ms_median), fmt::format("{:.2f}–{:.2f}", r.ms_p10, r.ms_p90),
+                     fmt::format("{:.3g}", r.tokens_per_s),
+                     fmt::format("{:.0f}", static_cast<double>(r.peak_bytes) / 1e6),
+                     r.ratio_to_lra ? fmt::format("{:.2f}", *r.ratio_to_lra) : "1"});
       }
       table.push_back(line);
     }
-    std::cout << format_table({"case", "L", "batch", "dropout", "phase", "implementation", "ms", "p10–p90", "tokens/s", "peak MB",
-                               "time / ours"}, table);
+    std::cout << format_table({"case", "L", "batch", "dropout", "phase", "implementation", "ms", "p10–p90",
+                               "tokens/s", "peak MB", "time / ours"},
+                              table);
   }
 
   CLI::App* app_ = nullptr;

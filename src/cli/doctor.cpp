@@ -30,7 +30,8 @@ class Doctor : public Verb {
     }
     const auto text = [](const Json& j) { return j.is_string() ? j.get<std::string>() : j.dump(); };
     std::vector<std::vector<std::string>> facts = {
-        {"program", text(d["program"]["version"]) + " (" + text(d["program"]["commit"]) + ", " + text(d["program"]["build"]) + ")"},
+        {"program", text(d["program"]["version"]) + " (" + text(d["program"]["commit"]) + ", " +
+                        text(d["program"]["build"]) + ")"},
         {"torch", text(d["torch"])},
         {"compiler", text(d["compiler"])},
         {"device", text(d["device"]["used"]) + ", " + text(d["device"]["name"])},
@@ -38,7 +39,8 @@ class Doctor : public Verb {
         {"threads", text(d["threads"]) + " of " + text(d["cpu"]["cores"]) + " cores"}};
     for (const auto& runtime : d["openmp_runtimes"]) facts.push_back({"OpenMP", text(runtime)});
     std::vector<std::vector<std::string>> operations;
-    for (const auto& o : d["operations"]) operations.push_back({text(o["operation"]), text(o["implementation"]), text(o["why"])});
+    for (const auto& o : d["operations"])
+      operations.push_back({text(o["operation"]), text(o["implementation"]), text(o["why"])});
     std::cout << format_table({"what", "found"}, facts) << "\n"
               << format_table({"operation", "served by", "why"}, operations);
     if (!d["advice"].empty()) std::cout << "\nWhat would make it faster:\n";

@@ -24,7 +24,8 @@ class Eval : public Verb {
     app_->add_option("--checkpoint", request_.checkpoint, "best or last")
         ->check(CLI::IsMember({"best", "last"}))
         ->capture_default_str();
-    app_->add_option("--predictions", predictions_, "write predictions, to FILE or to RUN/predictions/SPLIT.jsonl")
+    app_->add_option("--predictions", predictions_,
+                     "write predictions, to FILE or to RUN/predictions/SPLIT.jsonl")
         ->type_name("FILE")
         ->expected(0, 1);
     add_device_options(*app_, shared_);
@@ -48,14 +49,16 @@ class Eval : public Verb {
     }
     const auto row = [](const std::string& name, const Json& j) {
       const auto n = j.at("examples").get<double>(), correct = j.at("correct").get<double>();
-      return std::vector<std::string>{name, fmt::format("{}", n), n > 0 ? fmt::format("{:.2f} %", 100 * correct / n) : "–"};
+      return std::vector<std::string>{name, fmt::format("{}", n),
+                                      n > 0 ? fmt::format("{:.2f} %", 100 * correct / n) : "–"};
     };
     std::vector<std::vector<std::string>> rows = {row("all", result)};
     for (const auto& [name, group] : result.at("groups").items()) rows.push_back(row(name, group));
     std::cout << format_table({request_.split, "examples", "accuracy"}, rows)
-              << fmt::format("{} checkpoint, step {}, loss {:.4f}\n", request_.checkpoint, result.at("step").get<int64_t>(),
-                             result.at("loss").get<double>());
-    if (result.contains("predictions")) std::cout << "predictions: " << result["predictions"].get<std::string>() << "\n";
+              << fmt::format("{} checkpoint, step {}, loss {:.4f}\n", request_.checkpoint,
+                             result.at("step").get<int64_t>(), result.at("loss").get<double>());
+    if (result.contains("predictions"))
+      std::cout << "predictions: " << result["predictions"].get<std::string>() << "\n";
     return 0;
   }
 

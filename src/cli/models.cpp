@@ -12,14 +12,21 @@ namespace {
 Json fields_json(const std::vector<FieldInfo>& fields) {
   Json list = Json::array();
   for (const auto& f : fields) {
-    list.push_back({{"key", f.key}, {"type", f.type}, {"default", f.value}, {"range", f.range}, {"help", f.help}});
+    list.push_back(
+        {{"key", f.key}, {"type", f.type}, {"default", f.value}, {"range", f.range}, {"help", f.help}});
   }
   return list;
 }
 
 Json card_json(const ModelCard& c) {
-  return {{"name", c.name}, {"title", c.title}, {"paper", c.paper}, {"formula", c.formula}, {"cost", c.cost},
-          {"causal", c.causal}, {"differences", c.differences}, {"options", fields_json(c.options)}};
+  return {{"name", c.name},
+          {"title", c.title},
+          {"paper", c.paper},
+          {"formula", c.formula},
+          {"cost", c.cost},
+          {"causal", c.causal},
+          {"differences", c.differences},
+          {"options", fields_json(c.options)}};
 }
 
 std::string field_table(const std::vector<FieldInfo>& fields, const std::string& section) {
@@ -76,9 +83,9 @@ class Models : public Verb {
       print_json(card_json(c));
       return;
     }
-    std::cout << c.title << "\n\n  paper        " << c.paper << "\n  formula      " << c.formula << "\n  cost         " << c.cost
-              << "\n  causal form  " << (c.causal ? "yes" : "no") << "\n  differences  " << c.differences
-              << "\n\nSizes (shared by all models):\n";
+    std::cout << c.title << "\n\n  paper        " << c.paper << "\n  formula      " << c.formula
+              << "\n  cost         " << c.cost << "\n  causal form  " << (c.causal ? "yes" : "no")
+              << "\n  differences  " << c.differences << "\n\nSizes (shared by all models):\n";
     EncoderConfig sizes;
     std::cout << field_table(describe_fields([&](Fields& f) { sizes.visit(f); }), "model");
     if (!c.options.empty()) std::cout << "\nOptions of its own:\n" << field_table(c.options, c.name);

@@ -1,11 +1,10 @@
 // lra train MODEL TASK: a run from its configuration to its result.
-#include "train/trainer.h"
-
 #include <iostream>
 
 #include "base/log.h"
 #include "base/table.h"
 #include "cli/verb.h"
+#include "train/trainer.h"
 
 namespace lra {
 namespace {
@@ -30,7 +29,8 @@ class Train : public Verb {
                         ->check(CLI::Range(int64_t{1}, int64_t{1'000'000'000}));
     auto* resume = app_->add_flag("--resume", resume_, "go on from the run folder's last checkpoint");
     app_->add_flag("--force", force_, "replace a run that is there")->excludes(resume);
-    app_->add_flag("--dry-run", dry_run_, "print the resolved configuration, parameters and memory, and stop");
+    app_->add_flag("--dry-run", dry_run_,
+                   "print the resolved configuration, parameters and memory, and stop");
     add_config_options(*app_, shared_);
     add_device_options(*app_, shared_);
     add_data_option(*app_, shared_);
@@ -88,11 +88,13 @@ class Train : public Verb {
     }
     run = run_.empty() ? default_run(resolve_config(config_request())) : fs::path(run_);
     const fs::path file = run / "config.yaml";
-    if (!fs::exists(file)) fail("train", "{}: there is no run to resume. Leave out --resume to start one.", run.string());
+    if (!fs::exists(file))
+      fail("train", "{}: there is no run to resume. Leave out --resume to start one.", run.string());
     RunConfig c = read_run_config(read_text(file, 1 << 20), file.string());
     const auto same = [&](const std::string& given, const std::string& configured, const char* what) {
       if (!given.empty() && given != configured) {
-        fail("train", "{}: is a run with {} '{}', the command line says '{}'.", run.string(), what, configured, given);
+        fail("train", "{}: is a run with {} '{}', the command line says '{}'.", run.string(), what,
+             configured, given);
       }
     };
     same(model_, c.model, "model");
@@ -108,10 +110,11 @@ class Train : public Verb {
       return;
     }
     std::cout << d["config"].get<std::string>();
-    std::cerr << fmt::format("# parameters: {}\n# estimated memory: {:.1f} MB (state {:.1f}, activations {:.1f})\n",
-                             d["parameters"].get<int64_t>(), d["estimated_memory_bytes"]["total"].get<double>() / 1e6,
-                             d["estimated_memory_bytes"]["state"].get<double>() / 1e6,
-                             d["estimated_memory_bytes"]["activations"].get<double>() / 1e6);
+    std::cerr << fmt::format(
+        "# parameters: {}\n# estimated memory: {:.1f} MB (state {:.1f}, activations {:.1f})\n",
+        d["parameters"].get<int64_t>(), d["estimated_memory_bytes"]["total"].get<double>() / 1e6,
+        d["estimated_memory_bytes"]["state"].get<double>() / 1e6,
+        d["estimated_memory_bytes"]["activations"].get<double>() / 1e6);
     if (d["data"].is_null()) std::cerr << "# the data is not there yet; sizes are the task's defaults\n";
   }
 
@@ -120,9 +123,11 @@ class Train : public Verb {
     for (const auto& [key, title] : {std::pair{"best", "best on validation"}, {"last", "last step"}}) {
       const Json& c = r.at(key);
       rows.push_back({title, std::to_string(c.at("step").get<int64_t>()), percent(c.at("val_accuracy")),
-                      percent(c.at("test_accuracy")), fmt::format("{:.4f}", c.at("test_loss").get<double>())});
+                      percent(c.at("test_accuracy")),
+                      fmt::format("{:.4f}", c.at("test_loss").get<double>())});
     }
-    std::cout << format_table({"checkpoint", "step", "validation", "test accuracy", "test loss"}, rows) << "\n";
+    std::cout << format_table({"checkpoint", "step", "validation", "test accuracy", "test loss"}, rows)
+              << "\n";
     std::vector<std::vector<std::string>> beside;
     for (const auto& b : r.at("baselines")) beside.push_back({b.at("name"), percent(b.at("accuracy"))});
     if (!r.at("published").is_null()) {
@@ -130,10 +135,13 @@ class Train : public Verb {
                         fmt::format("{:.2f} %", r["published"]["value"].get<double>())});
     }
     std::cout << format_table({"for comparison", "test accuracy"}, beside) << "\n"
-              << fmt::format("{} on {} ({}), seed {}, protocol {}; {:.1f} examples/s; everything is in {}\n",
-                             r.at("model").get<std::string>(), r.at("task").get<std::string>(),
-                             r.at("variant").get<std::string>(), r.at("seed").get<int64_t>(),
-                             r.at("protocol").get<std::string>(), r.at("train_examples_per_s").is_number() ? r["train_examples_per_s"].get<double>() : 0.0, run.string());
+              << fmt::format(
+                     "{} on {} ({}), seed {}, protocol {}; {:.1f} examples/s; everything is in {}\n",
+                     r.at("model").get<std::string>(), r.at("task").get<std::string>(),
+                     r.at("variant").get<std::string>(), r.at("seed").get<int64_t>(),
+                     r.at("protocol").get<std::string>(),
+                     r.at("train_examples_per_s").is_number() ? r["train_examples_per_s"].get<double>() : 0.0,
+                     run.string());
   }
 
   CLI::App* app_ = nullptr;

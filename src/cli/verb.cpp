@@ -1,19 +1,18 @@
 #include "cli/verb.h"
 
-#include <malloc.h>
-
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
+#include <malloc.h>
 
 #include "base/file.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/signals.h"
+#include "base/tensor_threads.h"
 #include "base/threads.h"
 #include "base/version.h"
 #include "cli/program.h"
-#include "base/tensor_threads.h"
 
 namespace lra {
 namespace {
@@ -36,8 +35,8 @@ int run_verb(Verb& verb) {
   set_log_level(shared.quiet ? LogLevel::kQuiet : shared.verbose ? LogLevel::kVerbose : LogLevel::kNormal);
   set_thread_count(shared.threads);
   set_tensor_threads(thread_count());
-  // Activations of a step are freed and wanted again at once; giving them back to the system in between costs page
-  // faults, up to a tenth of a CPU step.
+  // Activations of a step are freed and wanted again at once; giving them back to the system in between costs
+  // page faults, up to a tenth of a CPU step.
   mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, -1);
   catch_interrupts();
@@ -53,9 +52,10 @@ std::string with_suggestion(const CLI::App& app, const std::string& message) {
   for (const auto* option : at->get_options()) {
     for (const auto& name : option->get_lnames()) known.push_back("--" + name);
   }
-  for (const auto* sub : at->get_subcommands([](const CLI::App*) { return true; })) known.push_back(sub->get_name());
+  for (const auto* sub : at->get_subcommands([](const CLI::App*) { return true; }))
+    known.push_back(sub->get_name());
   const auto extras = app.remaining(true);
-  if (extras.empty()) return message;
+  if (extras.empty()) return message + ".";
   return fmt::format("'{}' is not known here. {}", extras.front(), suggestion(extras.front(), known));
 }
 
@@ -63,28 +63,39 @@ std::string with_suggestion(const CLI::App& app, const std::string& message) {
 
 void add_data_option(CLI::App& app, Shared& s) {
   s.data = environment_or("LRA_DATA", "data");
-  app.add_option("--data", s.data, "where datasets live ($LRA_DATA)")->type_name("DIR")->capture_default_str();
+  app.add_option("--data", s.data, "where datasets live ($LRA_DATA)")
+      ->type_name("DIR")
+      ->capture_default_str();
 }
 void add_runs_option(CLI::App& app, Shared& s) {
   s.runs = environment_or("LRA_RUNS", "runs");
   app.add_option("--runs", s.runs, "where runs go ($LRA_RUNS)")->type_name("DIR")->capture_default_str();
 }
 void add_config_options(CLI::App& app, Shared& s) {
-  app.add_option("--protocol", s.protocol, "named set of sizes and rules: lra, lra-code, tiny, open (see docs/protocols.md)")
+  app.add_option("--protocol", s.protocol,
+                 "named set of sizes and rules: lra, lra-code, tiny, open (see docs/protocols.md)")
       ->type_name("NAME")
       ->capture_default_str();
   app.add_option("--config", s.config, "YAML layered over the preset")->type_name("FILE");
-  app.add_option("--set", s.set, "highest layer, may repeat: --set train.batch=16")->type_name("KEY=VALUE")->take_all()->allow_extra_args(false);
-  app.add_option("--seed", s.seed, "one number decides everything random")->type_name("N")->capture_default_str();
+  app.add_option("--set", s.set, "highest layer, may repeat: --set train.batch=16")
+      ->type_name("KEY=VALUE")
+      ->take_all()
+      ->allow_extra_args(false);
+  app.add_option("--seed", s.seed, "one number decides everything random")
+      ->type_name("N")
+      ->capture_default_str();
 }
 void add_device_options(CLI::App& app, Shared& s) {
-  app.add_option("--device", s.device, "cpu, cuda or cuda:N; default: cuda if there is one, else cpu")->type_name("DEVICE");
+  app.add_option("--device", s.device, "cpu, cuda or cuda:N; default: cuda if there is one, else cpu")
+      ->type_name("DEVICE");
   app.add_option("--dtype", s.dtype, "fp32 or bf16; default: bf16 on cuda, fp32 on cpu; parameters stay fp32")
       ->type_name("TYPE")
       ->check(CLI::IsMember({"fp32", "bf16"}));
 }
 void add_common_options(CLI::App& app, Shared& s) {
-  app.add_option("--threads", s.threads, "CPU threads; default: all")->type_name("N")->check(CLI::Range(0, 4096));
+  app.add_option("--threads", s.threads, "CPU threads; default: all")
+      ->type_name("N")
+      ->check(CLI::Range(0, 4096));
   app.add_flag("--json", s.json, "one JSON document on stdout, nothing else there");
   app.add_flag("--quiet", s.quiet, "errors and warnings only");
   app.add_flag("--verbose", s.verbose, "more than usual");
@@ -101,14 +112,19 @@ std::vector<std::string> command_line() {
   return arguments;
 }
 
-void print_json(const Json& document) { std::cout << document.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl; }
+void print_json(const Json& document) {
+  std::cout << document.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
+}
 
 int run_program(int argc, char** argv) {
   CLI::App app("The Long Range Arena: make or import the data, train a model, compare it, report it.", "lra");
-  app.set_version_flag("--version", fmt::format("lra {} ({}, {})", program_version(), program_commit(), build_type()));
+  app.set_version_flag("--version",
+                       fmt::format("lra {} ({}, {})", program_version(), program_commit(), build_type()));
   app.require_subcommand(1);
-  app.footer("Every verb has its own help: lra train --help. First steps: lra data make listops --size tiny, then lra train "
-             "transformer listops --protocol tiny.");
+  app.footer(
+      "Every verb has its own help: lra train --help. First steps: lra data make listops --size tiny, then "
+      "lra train "
+      "transformer listops --protocol tiny.");
   std::vector<std::pair<Verb*, CLI::App*>> verbs;
   for (Verb* verb : verbs_in_order()) verbs.emplace_back(verb, verb->add(app));
   try {
@@ -119,11 +135,9 @@ int run_program(int argc, char** argv) {
     return 0;
   } catch (const CLI::Success& e) {  // --help, --version
     return app.exit(e);
-  } catch (const CLI::ExtrasError& e) {
-    std::cerr << "lra: [command line] " << with_suggestion(app, e.what()) << "\n";
-    return 1;
   } catch (const CLI::ParseError& e) {
-    std::cerr << "lra: [command line] " << e.what() << ". See lra --help, or lra VERB --help.\n";
+    std::cerr << "lra: [command line] " << with_suggestion(app, e.what())
+              << " See lra --help, or lra VERB --help.\n";
     return 1;
   } catch (const Interrupted& e) {
     clear_progress_line();
@@ -142,7 +156,8 @@ int run_program(int argc, char** argv) {
     const std::string what = e.what();
     for (const char* sign : {"out of memory", "can't allocate memory", "bad_alloc"}) {
       if (what.find(sign) == what.npos) continue;
-      std::cerr << "lra: [memory] the machine's memory is not enough for this. Lower train.batch, raise train.micro_batches, or "
+      std::cerr << "lra: [memory] the machine's memory is not enough for this. Lower train.batch, raise "
+                   "train.micro_batches, or "
                    "look at --dry-run first.\n";
       return 1;
     }

@@ -16,17 +16,19 @@ Evaluation evaluate(const Encoder& model, const Dataset& data, const EvaluateOpt
     if (interrupted()) throw Interrupted("evaluation interrupted");
     const Batch batch = collate(data, indices).to(options.device);
     const torch::Tensor logits = model.forward(batch, {});  // [B, C]
-    const torch::Tensor losses = torch::cross_entropy_loss(
-        logits.to(torch::kDouble), batch.labels, {}, at::Reduction::Sum);
+    const torch::Tensor losses =
+        torch::cross_entropy_loss(logits.to(torch::kDouble), batch.labels, {}, at::Reduction::Sum);
     loss_sum += losses.item<double>();
     const torch::Tensor best = logits.argmax(1).cpu();
-    const torch::Tensor values = options.keep_predictions ? logits.to(torch::kCPU, torch::kFloat).contiguous() : torch::Tensor();
+    const torch::Tensor values =
+        options.keep_predictions ? logits.to(torch::kCPU, torch::kFloat).contiguous() : torch::Tensor();
     for (size_t r = 0; r < indices.size(); ++r) {
       const auto index = static_cast<size_t>(indices[r]);
       predicted[index] = best.const_data_ptr<int64_t>()[r];
       if (options.keep_predictions) {
         const float* row = values.const_data_ptr<float>() + static_cast<int64_t>(r) * values.size(1);
-        result.predictions[index] = {indices[r], data.label(indices[r]), predicted[index], {row, row + values.size(1)}};
+        result.predictions[index] = {
+            indices[r], data.label(indices[r]), predicted[index], {row, row + values.size(1)}};
       }
     }
     result.examples += static_cast<int64_t>(indices.size());

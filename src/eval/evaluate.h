@@ -23,18 +23,20 @@ struct GroupCount {
 
 struct Evaluation {
   int64_t examples = 0, correct = 0;
-  double loss = 0;                       // mean cross-entropy
-  std::vector<Prediction> predictions;   // by index, where asked for
-  std::vector<GroupCount> groups;        // where the task has any
+  double loss = 0;                      // mean cross-entropy
+  std::vector<Prediction> predictions;  // by index, where asked for
+  std::vector<GroupCount> groups;       // where the task has any
 
-  double accuracy() const { return examples ? static_cast<double>(correct) / static_cast<double>(examples) : 0; }
+  double accuracy() const {
+    return examples ? static_cast<double>(correct) / static_cast<double>(examples) : 0;
+  }
 };
 
 struct EvaluateOptions {
   int64_t batch = 32;
   torch::Device device = torch::kCPU;
   bool keep_predictions = false;
-  const Task* task = nullptr;                    // groups are counted where given
+  const Task* task = nullptr;  // groups are counted where given
   std::function<void(int64_t done)> progress;
 };
 

@@ -6,8 +6,8 @@ namespace lra {
 
 Model& find_model(std::string_view name) { return Registry<Model>::instance().get(name, "model"); }
 
-std::shared_ptr<Encoder> make_encoder(const Model& model, const EncoderConfig& config, const ModelOptions& options,
-                                      uint64_t seed) {
+std::shared_ptr<Encoder> make_encoder(const Model& model, const EncoderConfig& config,
+                                      const ModelOptions& options, uint64_t seed) {
   auto encoder = std::make_shared<Encoder>(
       config, [&](const EncoderConfig& c, int64_t index) { return model.block(c, options, index); });
   initialize(*encoder, seed);

@@ -1,4 +1,5 @@
-// A model: how one block mixes positions. Everything around it (embedding, positions, pooling, head) is the shared encoder.
+// A model: how one block mixes positions. Everything around it (embedding, positions, pooling, head) is the
+// shared encoder.
 //
 // One file per model registers itself (docs/add-a-model.md):
 //
@@ -17,12 +18,12 @@
 namespace lra {
 
 struct ModelInfo {
-  std::string name;     // "transformer"
-  std::string title;    // "Transformer"
+  std::string name;   // "transformer"
+  std::string title;  // "Transformer"
   std::string paper;
-  std::string formula;  // plain text
-  std::string cost;     // time and memory of the mixer in L
-  bool causal = false;  // has a causal form
+  std::string formula;      // plain text
+  std::string cost;         // time and memory of the mixer in L
+  bool causal = false;      // has a causal form
   std::string differences;  // from the paper and from the Long Range Arena's code
 };
 
@@ -39,7 +40,8 @@ class Model {
   virtual const ModelInfo& info() const = 0;
   std::string_view name() const { return info().name; }
   virtual std::unique_ptr<ModelOptions> options() const { return std::make_unique<ModelOptions>(); }
-  virtual std::shared_ptr<Block> block(const EncoderConfig& config, const ModelOptions& options, int64_t index) const = 0;
+  virtual std::shared_ptr<Block> block(const EncoderConfig& config, const ModelOptions& options,
+                                       int64_t index) const = 0;
   // Parameters of one block by formula (spec of the arena), to hold the code against.
   virtual int64_t block_parameters(const EncoderConfig& config, const ModelOptions& options) const = 0;
 };
@@ -47,8 +49,8 @@ class Model {
 Model& find_model(std::string_view name);
 
 // The whole encoder, initialised from `seed`.
-std::shared_ptr<Encoder> make_encoder(const Model& model, const EncoderConfig& config, const ModelOptions& options,
-                                      uint64_t seed);
+std::shared_ptr<Encoder> make_encoder(const Model& model, const EncoderConfig& config,
+                                      const ModelOptions& options, uint64_t seed);
 
 // Parameters of everything around the blocks by formula.
 int64_t shell_parameters(const EncoderConfig& config);

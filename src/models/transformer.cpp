@@ -1,4 +1,5 @@
-// The Transformer: "Attention Is All You Need" (Vaswani et al., 2017), in the pre-norm form of the Long Range Arena.
+// The Transformer: "Attention Is All You Need" (Vaswani et al., 2017), in the pre-norm form of the Long Range
+// Arena.
 //
 //   q, k, v = x W_q, x W_k, x W_v            [B, L, H, P] each, no bias
 //   A = softmax(q kᵀ / √P)                    keys beyond a row's length left out
@@ -6,9 +7,9 @@
 //
 // Time 2·H·L²·P, memory O(L) here (the weights are never stored).
 //
-// Differences: the paper is post-norm with √D-scaled embeddings; the arena's code is neither, and so are we. The arena's code masks by
-// adding −1e10 and masks queries too, so that a padded query attends uniformly to everything; here padding is never attended
-// to and padded queries give zero.
+// Differences: the paper is post-norm with √D-scaled embeddings; the arena's code is neither, and so are we.
+// The arena's code masks by adding −1e10 and masks queries too, so that a padded query attends uniformly to
+// everything; here padding is never attended to and padded queries give zero.
 #include "kernels/attention/attention.h"
 #include "models/model.h"
 
@@ -20,7 +21,8 @@ class SelfAttention : public Mixer {
   SelfAttention(const EncoderConfig& c, int64_t index)
       : heads_(c.heads), dropout_(c.attention_dropout), site_(block_site(index, 0)) {
     const auto projection = [&](const char* name, int64_t in, int64_t out) {
-      return register_module(name, std::make_shared<Linear>(in, out, Linear::Options{false, Init::xavier(in, out), {}}));
+      return register_module(
+          name, std::make_shared<Linear>(in, out, Linear::Options{false, Init::xavier(in, out), {}}));
     };
     q_ = projection("q", c.width, c.qkv_width);
     k_ = projection("k", c.width, c.qkv_width);
@@ -40,7 +42,8 @@ class SelfAttention : public Mixer {
   Tensor mix(const Tensor& projected, const Forward& f, const Core& core) const {
     const int64_t B = projected.size(0), L = projected.size(1);
     const Tensor qkv = projected.view({B, L, 3, heads_, -1});
-    const Tensor out = core(AttentionInput{qkv, f.lengths, f.training ? dropout_ : 0.0, site_, f.key});  // [B, L, H, P]
+    const Tensor out =
+        core(AttentionInput{qkv, f.lengths, f.training ? dropout_ : 0.0, site_, f.key});  // [B, L, H, P]
     return o_->forward(out.reshape({B, L, -1}));
   }
 
@@ -60,8 +63,10 @@ class Transformer : public Model {
         .formula = "softmax(q kᵀ / √P) v, pre-norm blocks",
         .cost = "time O(L²), memory O(L)",
         .causal = false,
-        .differences = "Pre-norm and unscaled embeddings as in the arena's code; padding is never attended to (there, padded "
-                       "queries attend uniformly to everything).",
+        .differences =
+            "Pre-norm and unscaled embeddings as in the arena's code; padding is never attended to (there, "
+            "padded "
+            "queries attend uniformly to everything).",
     };
     return info;
   }

@@ -8,12 +8,14 @@ StandardBlock::StandardBlock(const EncoderConfig& config, int64_t index, const s
   mixer_norm_ = register_module(mixer_name + "_norm", std::make_shared<LayerNorm>(config.width));
   mixer_ = register_module(mixer_name, std::move(mixer));
   ff_norm_ = register_module("feed_forward_norm", std::make_shared<LayerNorm>(config.width));
-  ff_ = register_module("feed_forward", std::make_shared<FeedForward>(config.width, config.ff_width, config.dropout,
-                                                                       block_site(index, 2)));
+  ff_ = register_module("feed_forward", std::make_shared<FeedForward>(config.width, config.ff_width,
+                                                                      config.dropout, block_site(index, 2)));
 }
 
 Tensor StandardBlock::forward(const Tensor& x, const Forward& f) const {
-  const auto name = [&](const char* part) { return f.probe ? "blocks." + std::to_string(index_) + "." + part : std::string(); };
+  const auto name = [&](const char* part) {
+    return f.probe ? "blocks." + std::to_string(index_) + "." + part : std::string();
+  };
   const Tensor mixed = mixer_->forward(mixer_norm_->forward(x), f);
   f.look(name(mixer_name_.c_str()), mixed);
   const Tensor middle = x + f.dropped(mixed, dropout_, block_site(index_, 1));
@@ -33,11 +35,12 @@ Tensor StandardBlock::reference(const Tensor& x, const Forward& f) const {
 Encoder::Encoder(const EncoderConfig& config, const MakeBlock& make_block) : config_(config) {
   config.check();
   const int64_t D = config.width;
-  embedding_ = register_module("embedding", std::make_shared<Embedding>(config.vocab_size, D, Init::normal(1)));
+  embedding_ =
+      register_module("embedding", std::make_shared<Embedding>(config.vocab_size, D, Init::normal(1)));
   if (config.cls()) cls_ = parameter("cls", {D}, Init::constant(0));
   if (config.positions == "learned") {
-    learned_positions_ =
-        register_module("positions", std::make_shared<Embedding>(config.positions_count(), D, Init::normal(0.02)));
+    learned_positions_ = register_module(
+        "positions", std::make_shared<Embedding>(config.positions_count(), D, Init::normal(0.02)));
   }
   auto blocks = register_module("blocks", std::make_shared<Layer>());
   for (int64_t i = 0; i < config.layers; ++i) {
@@ -58,7 +61,8 @@ Tensor Encoder::encode(const Sequences& input, Forward f) const {
   if (learned_positions_) {
     x = x + learned_positions_->weight.narrow(0, 0, L).to(compute_type_);
   } else if (config_.positions == "sinusoidal") {
-    if (!sinusoidal_.defined() || sinusoidal_.device() != x.device() || sinusoidal_.scalar_type() != compute_type_) {
+    if (!sinusoidal_.defined() || sinusoidal_.device() != x.device() ||
+        sinusoidal_.scalar_type() != compute_type_) {
       sinusoidal_ = sinusoidal_positions(config_.positions_count(), D).to(x.device(), compute_type_);
     }
     x = x + sinusoidal_.narrow(0, 0, L);

@@ -3,10 +3,12 @@
 //   x = dropout(embedding[tokens] + positions)          a learned CLS vector first, where pooling is `cls`
 //   x = block_i(x), i = 1 … N
 //   pooled = norm(x)[:, 0]  or the mean over valid positions
-//   logits = head(pooled)                                two documents: head([a, b, a∘b, a−b]), shared weights
+//   logits = head(pooled)                                two documents: head([a, b, a∘b, a−b]), shared
+//   weights
 //
-// As in the Long Range Arena's code (no √D scaling of embeddings, pre-norm blocks, a final norm), with two differences: pooling and
-// attention never see padding, and CLS is always a valid position (the released code copies the mask of the first token).
+// As in the Long Range Arena's code (no √D scaling of embeddings, pre-norm blocks, a final norm), with two
+// differences: pooling and attention never see padding, and CLS is always a valid position (the released code
+// copies the mask of the first token).
 #pragma once
 #include <functional>
 #include <memory>
@@ -21,13 +23,16 @@ namespace lra {
 
 // Dropout sites: one number for each place that draws (kernels/dropout/bits.h).
 inline constexpr uint64_t kEmbeddingSite = 1;
-inline uint64_t block_site(int64_t block, uint64_t place) { return 16 * static_cast<uint64_t>(block + 1) + place; }
+inline uint64_t block_site(int64_t block, uint64_t place) {
+  return 16 * static_cast<uint64_t>(block + 1) + place;
+}
 
 // What a block does between positions: [B, L, D] → [B, L, D].
 class Mixer : public Layer {
  public:
   virtual Tensor forward(const Tensor& x, const Forward& f) const = 0;
-  // The same from the definition, by brute force over the same parameters, in the type of x: what tests hold `forward` against.
+  // The same from the definition, by brute force over the same parameters, in the type of x: what tests hold
+  // `forward` against.
   virtual Tensor reference(const Tensor& x, const Forward& f) const = 0;
 };
 
@@ -41,7 +46,8 @@ class Block : public Layer {
 // x ← x + dropout(mixer(norm(x)));  x ← x + dropout(feed_forward(norm(x)))
 class StandardBlock : public Block {
  public:
-  StandardBlock(const EncoderConfig& config, int64_t index, const std::string& mixer_name, std::shared_ptr<Mixer> mixer);
+  StandardBlock(const EncoderConfig& config, int64_t index, const std::string& mixer_name,
+                std::shared_ptr<Mixer> mixer);
   Tensor forward(const Tensor& x, const Forward& f) const override;
   Tensor reference(const Tensor& x, const Forward& f) const override;
 

@@ -18,7 +18,8 @@ void EncoderConfig::visit(Fields& f) {
 
 void EncoderConfig::check() const {
   if (qkv_width % heads != 0) {
-    fail("config", "model.qkv_width {} is not a multiple of model.heads {}. Change one of them.", qkv_width, heads);
+    fail("config", "model.qkv_width {} is not a multiple of model.heads {}. Change one of them.", qkv_width,
+         heads);
   }
 }
 

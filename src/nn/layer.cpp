@@ -43,7 +43,8 @@ void initialize_below(torch::nn::Module& module, uint64_t seed, const std::strin
       entry.value().copy_(values);
     }
   }
-  for (auto& child : module.named_children()) initialize_below(*child.value(), seed, prefix + child.key() + ".");
+  for (auto& child : module.named_children())
+    initialize_below(*child.value(), seed, prefix + child.key() + ".");
 }
 
 }  // namespace

@@ -4,7 +4,8 @@
 //     Linear(int64_t in, int64_t out) { weight = parameter("weight", {out, in}, Init::xavier(in, out)); }
 //   };
 //
-// A parameter's initial value is a function of (seed, its full name) alone, not of the order in which layers are made.
+// A parameter's initial value is a function of (seed, its full name) alone, not of the order in which layers
+// are made.
 #pragma once
 #include <map>
 #include <string>
@@ -15,8 +16,6 @@
 #include "kernels/dropout/dropout.h"
 
 namespace lra {
-
-
 
 struct Init {
   enum class Kind { kConstant, kNormal, kUniform, kTruncatedNormal };
@@ -46,12 +45,14 @@ void initialize(torch::nn::Module& module, uint64_t seed);
 // What a forward pass knows besides its input.
 struct Forward {
   bool training = false;
-  Tensor lengths;   // int32 [B]: valid positions of each row; undefined where every row is full
-  DropoutKey key;   // used when training
+  Tensor lengths;  // int32 [B]: valid positions of each row; undefined where every row is full
+  DropoutKey key;  // used when training
   // Sees named intermediate results when set; used to find the first bad tensor.
   std::function<void(const std::string&, const Tensor&)> probe;
 
-  Tensor dropped(const Tensor& x, double p, uint64_t site) const { return training ? dropout(x, p, site, key) : x; }
+  Tensor dropped(const Tensor& x, double p, uint64_t site) const {
+    return training ? dropout(x, p, site, key) : x;
+  }
   void look(const std::string& name, const Tensor& x) const {
     if (probe) probe(name, x);
   }

@@ -26,7 +26,8 @@ Tensor stacked(const std::vector<Tensor>& weights) {
   bool neighbours = first.is_contiguous();
   int64_t end = first.storage_offset() + first.numel();
   for (size_t i = 1; i < weights.size(); ++i) {
-    neighbours = neighbours && weights[i].is_contiguous() && weights[i].is_alias_of(first) && weights[i].storage_offset() == end;
+    neighbours = neighbours && weights[i].is_contiguous() && weights[i].is_alias_of(first) &&
+                 weights[i].storage_offset() == end;
     end += weights[i].numel();
   }
   if (!neighbours) return torch::cat(weights);
@@ -52,7 +53,8 @@ class StackedLinear : public torch::autograd::Function<StackedLinear> {
     const Tensor dy = gradients[0].flatten(0, -2), x = saved[0].flatten(0, -2);
     torch::autograd::variable_list out = {torch::matmul(dy, saved[1]).view(saved[0].sizes())};
     const Tensor dw = torch::matmul(dy.t(), x).to(context->saved_data["type"].toScalarType());
-    for (const auto& part : dw.split_with_sizes(context->saved_data["rows"].toIntVector())) out.push_back(part);
+    for (const auto& part : dw.split_with_sizes(context->saved_data["rows"].toIntVector()))
+      out.push_back(part);
     return out;
   }
 };
@@ -98,7 +100,8 @@ Tensor sinusoidal_positions(int64_t length, int64_t width) {
   return table;
 }
 
-FeedForward::FeedForward(int64_t width, int64_t inner, double dropout, uint64_t site) : dropout_(dropout), site_(site) {
+FeedForward::FeedForward(int64_t width, int64_t inner, double dropout, uint64_t site)
+    : dropout_(dropout), site_(site) {
   const auto options = [](int64_t in, int64_t out) {
     return Linear::Options{true, Init::xavier(in, out), Init::normal(1e-6)};
   };
@@ -107,13 +110,15 @@ FeedForward::FeedForward(int64_t width, int64_t inner, double dropout, uint64_t 
 }
 
 Tensor FeedForward::forward(const Tensor& x, const Forward& f) const {
-  const Tensor inner = torch::linear(x, in_->weight.to(x.scalar_type()));  // the bias goes with the activation
+  const Tensor inner =
+      torch::linear(x, in_->weight.to(x.scalar_type()));  // the bias goes with the activation
   return out_->forward(bias_gelu_dropout(inner, in_->bias, f.training ? dropout_ : 0.0, site_, f.key));
 }
 
 Tensor FeedForward::reference(const Tensor& x, const Forward& f) const {
   const Tensor inner = torch::matmul(x, in_->weight.t());
-  const Tensor active = bias_gelu_dropout_reference(inner, in_->bias, f.training ? dropout_ : 0.0, site_, f.key);
+  const Tensor active =
+      bias_gelu_dropout_reference(inner, in_->bias, f.training ? dropout_ : 0.0, site_, f.key);
   return torch::matmul(active, out_->weight.t()) + out_->bias;
 }
 
@@ -125,8 +130,10 @@ Tensor pool_mean(const Tensor& x, const Tensor& lengths) {
 }
 
 MlpHead::MlpHead(int64_t in, int64_t hidden, int64_t classes) {
-  hidden_ = register_module("0", std::make_shared<Linear>(in, hidden, Linear::Options{true, Init::lecun(in), {}}));
-  out_ = register_module("1", std::make_shared<Linear>(hidden, classes, Linear::Options{true, Init::lecun(hidden), {}}));
+  hidden_ =
+      register_module("0", std::make_shared<Linear>(in, hidden, Linear::Options{true, Init::lecun(in), {}}));
+  out_ = register_module(
+      "1", std::make_shared<Linear>(hidden, classes, Linear::Options{true, Init::lecun(hidden), {}}));
 }
 
 Tensor MlpHead::forward(const Tensor& x) const { return out_->forward(torch::relu(hidden_->forward(x))); }

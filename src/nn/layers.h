@@ -1,4 +1,5 @@
-// The shared layers. B batch, L length, D width, H heads, P head width, F feed-forward width, V vocabulary, C classes.
+// The shared layers. B batch, L length, D width, H heads, P head width, F feed-forward width, V vocabulary, C
+// classes.
 #pragma once
 #include "nn/layer.h"
 
@@ -16,8 +17,8 @@ class Linear : public Layer {
   Tensor weight, bias;
 };
 
-// [x W₁ᵀ, x W₂ᵀ, …] side by side in the last dimension. One matrix product forward, one for dx and one for all dW where the
-// weights are neighbours in memory, as the parameters of one layer are in a flat buffer.
+// [x W₁ᵀ, x W₂ᵀ, …] side by side in the last dimension. One matrix product forward, one for dx and one for
+// all dW where the weights are neighbours in memory, as the parameters of one layer are in a flat buffer.
 Tensor stacked_linear(const Tensor& x, const std::vector<Tensor>& weights);
 
 // y = (x − mean) / √(var + 1e-6) · w + b over the last dimension, statistics in fp32

@@ -49,7 +49,8 @@ bool has_checkpoint(const fs::path& run, std::string_view name) {
 Checkpoint open_checkpoint(const fs::path& run, std::string_view name) {
   const fs::path path = checkpoint_path(run, name);
   if (!has_checkpoint(run, name)) {
-    fail("checkpoint", "{}: there is no such checkpoint. A run saves 'last' and 'best' as it goes.", path.string());
+    fail("checkpoint", "{}: there is no such checkpoint. A run saves 'last' and 'best' as it goes.",
+         path.string());
   }
   return {path, SafetensorsFile(path / "model.safetensors"), read_json(path / "state.json")};
 }

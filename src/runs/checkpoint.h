@@ -1,5 +1,5 @@
-// A checkpoint: a folder with model.safetensors, optimizer.safetensors and state.json, replaced as a whole. A process killed
-// at any moment leaves the old one or the new one, never a mixture.
+// A checkpoint: a folder with model.safetensors, optimizer.safetensors and state.json, replaced as a whole. A
+// process killed at any moment leaves the old one or the new one, never a mixture.
 #pragma once
 #include <string>
 #include <vector>

@@ -36,8 +36,11 @@ RunFolder::RunFolder(fs::path path, RunMode mode) : path_(std::move(path)) {
     fail("run", "{}: there is no run to resume. Leave out --resume to start one.", path_.string());
   }
   if (mode == RunMode::kNew && holds_run) {
-    fail("run", "{}: holds a run already. Say --resume to go on with it, --force to replace it, or name another folder "
-         "with --run.", path_.string());
+    fail("run",
+         "{}: holds a run already. Say --resume to go on with it, --force to replace it, or name another "
+         "folder "
+         "with --run.",
+         path_.string());
   }
   if (!holds_run && fs::exists(path_) && !fs::is_directory(path_)) {
     fail("run", "{}: is a file, expected a folder.", path_.string());
@@ -45,11 +48,15 @@ RunFolder::RunFolder(fs::path path, RunMode mode) : path_(std::move(path)) {
   std::error_code code;
   fs::create_directories(path_, code);
   if (code) fail("run", "{}: cannot make the folder: {}.", path_.string(), code.message());
-  lock_.emplace(path_ / ".lock", "run",
-                fmt::format("{}: another process is working in this run folder. Wait for it, or name another folder with "
-                            "--run.", path_.string()));
+  lock_.emplace(
+      path_ / ".lock", "run",
+      fmt::format(
+          "{}: another process is working in this run folder. Wait for it, or name another folder with "
+          "--run.",
+          path_.string()));
   if (mode == RunMode::kForce) {  // config.yaml last: until then it is a run
-    for (const char* name : {"result.json", "checkpoints", "predictions", "metrics.jsonl", "env.json", "config.yaml"}) {
+    for (const char* name :
+         {"result.json", "checkpoints", "predictions", "metrics.jsonl", "env.json", "config.yaml"}) {
       fs::remove_all(path_ / name);
     }
     for (const auto& entry : fs::directory_iterator(path_)) {
@@ -62,8 +69,12 @@ std::string RunFolder::config_text() const { return read_text(path_ / "config.ya
 bool RunFolder::finished() const { return fs::exists(path_ / "result.json"); }
 
 void RunFolder::write_config(const std::string& yaml) const { write_text(path_ / "config.yaml", yaml); }
-void RunFolder::write_env(const Json& env) const { write_text(path_ / "env.json", env.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"); }
-void RunFolder::write_result(const Json& result) const { write_text(path_ / "result.json", result.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"); }
+void RunFolder::write_env(const Json& env) const {
+  write_text(path_ / "env.json", env.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+void RunFolder::write_result(const Json& result) const {
+  write_text(path_ / "result.json", result.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
 
 void RunFolder::open_metrics(int64_t step) {
   const fs::path file = path_ / "metrics.jsonl";

@@ -1,5 +1,6 @@
-// Writing a run folder: config.yaml, env.json, metrics.jsonl (and the same scalars for TensorBoard), result.json.
-// One process at a time: the folder is locked from construction on, and the lock goes with the process however it ends.
+// Writing a run folder: config.yaml, env.json, metrics.jsonl (and the same scalars for TensorBoard),
+// result.json. One process at a time: the folder is locked from construction on, and the lock goes with the
+// process however it ends.
 #pragma once
 #include <memory>
 #include <optional>
@@ -29,7 +30,8 @@ class RunFolder {
   void write_env(const Json& env) const;
   void write_result(const Json& result) const;
 
-  // Forgets what metrics.jsonl says of steps after `step` (a resumed run makes them again) and opens it for appending.
+  // Forgets what metrics.jsonl says of steps after `step` (a resumed run makes them again) and opens it for
+  // appending.
   void open_metrics(int64_t step);
   // One line; numbers that are not finite become null. Scalars go to TensorBoard as SPLIT/KEY too.
   void append_metrics(const Json& line);

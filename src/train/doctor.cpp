@@ -40,13 +40,19 @@ Json operations(const torch::Device& device) {
   const auto type = cuda ? torch::kBFloat16 : torch::kFloat;
   add("training step", "eager", "the only engine so far");
   add("attention, full rows", attention_implementation(device, type, false, false),
-      cuda ? "the library's fused kernels are the fastest here" : "fuses mask and dropout; the library's CPU kernel takes no dropout");
+      cuda ? "the library's fused kernels are the fastest here"
+           : "fuses mask and dropout; the library's CPU kernel takes no dropout");
   add("attention, padded rows", attention_implementation(device, type, true, false),
       cuda ? "a key mask is needed" : "works on each row's real length only");
   add("attention dropout", attention_implementation(device, type, false, true),
       cuda ? "drawn inside the fused kernel" : "drawn from counters inside the kernel, nothing stored");
-  add("dropout", cuda ? "lra: CUDA kernel" : "lra: CPU kernel", "numbers from counters: the same on every device and after a resume");
-  add("matrix products", cuda ? "library: cuBLAS" : at::hasMKL() ? "library: MKL" : "library: the BLAS of this torch", "");
+  add("dropout", cuda ? "lra: CUDA kernel" : "lra: CPU kernel",
+      "numbers from counters: the same on every device and after a resume");
+  add("matrix products",
+      cuda           ? "library: cuBLAS"
+      : at::hasMKL() ? "library: MKL"
+                     : "library: the BLAS of this torch",
+      "");
   add("bias + GELU + dropout", cuda ? "library, then lra: CUDA dropout" : "lra: CPU kernel, one pass",
       cuda ? "not fused yet" : "keeps only its input; bias gradient in the same pass");
   add("layer norm, loss", "library", "");
@@ -63,17 +69,33 @@ Json diagnose(const std::string& requested) {
   Json advice = Json::array();
   if (!cuda.available) advice.push_back("No GPU is used: " + cuda.why + ".");
   if (at::get_num_threads() < hardware_threads()) {
-    advice.push_back(fmt::format("Only {} of {} cores are used (--threads, OMP_NUM_THREADS).", at::get_num_threads(), hardware_threads()));
+    advice.push_back(fmt::format("Only {} of {} cores are used (--threads, OMP_NUM_THREADS).",
+                                 at::get_num_threads(), hardware_threads()));
   }
   const std::string capability = at::get_cpu_capability();
-  if (capability.find("AVX") == capability.npos) advice.push_back("The CPU has no AVX2 or AVX-512 that the library could use: expect slow steps.");
-  if (runtimes.size() > 1) advice.push_back("More than one OpenMP runtime is loaded: slow, and results may be wrong. Look at LD_PRELOAD and LD_LIBRARY_PATH.");
-  if (std::string(build_type()) != "Release") advice.push_back(fmt::format("This is a {} build; `make build` makes a fast one.", build_type()));
-  return {{"program", {{"version", program_version()}, {"commit", program_commit()}, {"build", build_type()}}},
-          {"torch", TORCH_VERSION}, {"compiler", __VERSION__},
-          {"device", {{"name", device_name(device)}, {"used", device.str()}, {"cuda_plugin", cuda.loaded}, {"cuda_device", cuda.available}}},
-          {"cpu", {{"name", device_name(torch::kCPU)}, {"capability", capability}, {"cores", hardware_threads()}}},
-          {"threads", at::get_num_threads()}, {"openmp_runtimes", runtimes}, {"operations", operations(device)}, {"advice", advice}};
+  if (capability.find("AVX") == capability.npos)
+    advice.push_back("The CPU has no AVX2 or AVX-512 that the library could use: expect slow steps.");
+  if (runtimes.size() > 1)
+    advice.push_back(
+        "More than one OpenMP runtime is loaded: slow, and results may be wrong. Look at LD_PRELOAD and "
+        "LD_LIBRARY_PATH.");
+  if (std::string(build_type()) != "Release")
+    advice.push_back(fmt::format("This is a {} build; `make build` makes a fast one.", build_type()));
+  return {
+      {"program", {{"version", program_version()}, {"commit", program_commit()}, {"build", build_type()}}},
+      {"torch", TORCH_VERSION},
+      {"compiler", __VERSION__},
+      {"device",
+       {{"name", device_name(device)},
+        {"used", device.str()},
+        {"cuda_plugin", cuda.loaded},
+        {"cuda_device", cuda.available}}},
+      {"cpu",
+       {{"name", device_name(torch::kCPU)}, {"capability", capability}, {"cores", hardware_threads()}}},
+      {"threads", at::get_num_threads()},
+      {"openmp_runtimes", runtimes},
+      {"operations", operations(device)},
+      {"advice", advice}};
 }
 
 }  // namespace lra

@@ -48,7 +48,8 @@ void FlatState::collect(const Tensor& flat, const std::string& prefix, std::vect
   const auto width = static_cast<int64_t>(host.element_size());
   for (const auto& slot : slots_) {
     out.push_back({prefix + slot.name,
-                   {file_type(host.scalar_type()), slot.shape,
+                   {file_type(host.scalar_type()),
+                    slot.shape,
                     {bytes + slot.offset * width, static_cast<size_t>(slot.size * width)}}});
   }
 }
@@ -69,15 +70,16 @@ std::vector<NamedTensor> FlatState::optimizer_tensors(std::vector<Tensor>& stora
 void FlatState::load(Tensor& flat, const std::string& prefix, const SafetensorsFile& file) {
   const torch::NoGradGuard no_grad;
   if (const size_t parts = prefix.empty() ? 1 : 2; file.tensors().size() != parts * slots_.size()) {
-    fail("checkpoint", "{}: holds {} tensors, the model has {} parameters. It belongs to another configuration.",
+    fail("checkpoint",
+         "{}: holds {} tensors, the model has {} parameters. It belongs to another configuration.",
          file.path().string(), file.tensors().size(), slots_.size());
   }
   for (const auto& slot : slots_) {
     const TensorView& tensor = file.at(prefix + slot.name);
     if (tensor.shape != slot.shape || tensor.dtype != file_type(flat.scalar_type())) {
-      fail("checkpoint", "{}: '{}{}' is {} [{}], the model needs {} [{}].", file.path().string(), prefix, slot.name,
-           name_of(tensor.dtype), fmt::join(tensor.shape, ", "), name_of(file_type(flat.scalar_type())),
-           fmt::join(slot.shape, ", "));
+      fail("checkpoint", "{}: '{}{}' is {} [{}], the model needs {} [{}].", file.path().string(), prefix,
+           slot.name, name_of(tensor.dtype), fmt::join(tensor.shape, ", "),
+           name_of(file_type(flat.scalar_type())), fmt::join(slot.shape, ", "));
     }
     const Tensor values = torch::from_blob(const_cast<char*>(tensor.bytes.data()), slot.shape,
                                            torch::TensorOptions().dtype(flat.scalar_type()));

@@ -1,5 +1,6 @@
-// Parameters, gradients and the two moments of Adam, each one flat buffer. The model's parameters and their gradients become
-// views into them, so one launch updates everything, one reduction gives the norm and one copy makes a checkpoint.
+// Parameters, gradients and the two moments of Adam, each one flat buffer. The model's parameters and their
+// gradients become views into them, so one launch updates everything, one reduction gives the norm and one
+// copy makes a checkpoint.
 //
 // Every parameter begins at a multiple of 64 bytes; the gaps hold zeros and stay zero.
 #pragma once
@@ -17,8 +18,8 @@ namespace lra {
 
 class FlatState {
  public:
-  // Moves the module's parameters to `device` in `type` and into the flat buffers. Weight decay applies to those for which
-  // `decayed` is true; they come first.
+  // Moves the module's parameters to `device` in `type` and into the flat buffers. Weight decay applies to
+  // those for which `decayed` is true; they come first.
   FlatState(torch::nn::Module& module, const torch::Device& device, torch::Dtype type,
             const std::function<bool(const std::string&)>& decayed);
 
@@ -30,7 +31,7 @@ class FlatState {
   const std::vector<Slot>& slots() const { return slots_; }
 
   Tensor parameters, gradients, first, second;  // [n]
-  int64_t decayed_end = 0;                       // elements before it decay
+  int64_t decayed_end = 0;                      // elements before it decay
 
   // Copies on the host, in the form of a checkpoint. `storage` keeps the bytes alive.
   std::vector<NamedTensor> model_tensors(std::vector<Tensor>& storage) const;

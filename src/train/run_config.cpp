@@ -30,7 +30,8 @@ std::string leaf_of(const ConfigTree& tree, std::string_view section, std::strin
 // A positional argument and a configuration file must not contradict each other.
 std::string agreed(const std::string& given, const std::string& configured, const char* what) {
   if (!given.empty() && !configured.empty() && given != configured) {
-    fail("config", "the command line says {} '{}', the configuration says '{}'. Leave one of them out.", what, given, configured);
+    fail("config", "the command line says {} '{}', the configuration says '{}'. Leave one of them out.", what,
+         given, configured);
   }
   return given.empty() ? configured : given;
 }
@@ -45,25 +46,35 @@ RunConfig read(const ConfigTree& tree) {
   reader.integer("seed", c.seed, 0, INT64_MAX, "");
   reader.text("device", c.device, "");
   reader.choice("dtype", c.dtype, {"auto", "fp32", "bf16"}, "");
-  reader.section("task", [&](Fields& f) {
-    f.choice("name", c.task, Registry<Task>::instance().names(), "");
-    f.text("variant", c.variant, "");
-  }, "");
-  reader.section("model", [&](Fields& f) {
-    f.text("name", c.model, "");
-    c.encoder.visit(f);
-  }, "");
+  reader.section(
+      "task",
+      [&](Fields& f) {
+        f.choice("name", c.task, Registry<Task>::instance().names(), "");
+        f.text("variant", c.variant, "");
+      },
+      "");
+  reader.section(
+      "model",
+      [&](Fields& f) {
+        f.text("name", c.model, "");
+        c.encoder.visit(f);
+      },
+      "");
   const std::string section(model.name());
-  reader.section(section.c_str(), [&](Fields& f) { options->visit(f); }, "");
-  reader.section("train", [&](Fields& f) { c.train.visit(f); }, "");
-  reader.section("published", [&](Fields& f) { c.published.visit(f); }, "");
+  reader.section(
+      section.c_str(), [&](Fields& f) { options->visit(f); }, "");
+  reader.section(
+      "train", [&](Fields& f) { c.train.visit(f); }, "");
+  reader.section(
+      "published", [&](Fields& f) { c.published.visit(f); }, "");
   reader.finish();
   ConfigWriter writer;
   options->visit(writer);
   c.model_options = writer.tree;
   c.encoder.check();
   if (c.train.batch % c.train.micro_batches != 0) {
-    fail("config", "train.batch {} is not a multiple of train.micro_batches {}.", c.train.batch, c.train.micro_batches);
+    fail("config", "train.batch {} is not a multiple of train.micro_batches {}.", c.train.batch,
+         c.train.micro_batches);
   }
   return c;
 }
@@ -72,9 +83,11 @@ RunConfig read(const ConfigTree& tree) {
 
 void TrainConfig::visit(Fields& f) {
   f.integer("steps", steps, 1, kMany, "updates; the length of the schedule");
-  f.integer("stop_after", stop_after, 0, kMany, "stop after so many updates with the schedule unchanged; 0: at `steps`");
+  f.integer("stop_after", stop_after, 0, kMany,
+            "stop after so many updates with the schedule unchanged; 0: at `steps`");
   f.integer("batch", batch, 1, 1 << 20, "examples an update");
-  f.integer("micro_batches", micro_batches, 1, 1 << 20, "parts a batch is computed in, one after the other, to save memory");
+  f.integer("micro_batches", micro_batches, 1, 1 << 20,
+            "parts a batch is computed in, one after the other, to save memory");
   f.choice("schedule", schedule, {"rsqrt", "cosine", "constant"}, "learning-rate schedule");
   f.real("learning_rate", learning_rate, 0, 100, "the schedule's constant c");
   f.integer("warmup", warmup, 0, kMany, "updates over which the rate rises linearly");
@@ -101,40 +114,50 @@ ConfigTree RunConfig::tree() {
   writer.integer("seed", seed, 0, 0, "");
   writer.text("device", device, "");
   writer.text("dtype", dtype, "");
-  writer.section("task", [&](Fields& f) {
-    f.text("name", task, "");
-    f.text("variant", variant, "");
-  }, "");
-  writer.section("model", [&](Fields& f) {
-    f.text("name", model, "");
-    encoder.visit(f);
-  }, "");
+  writer.section(
+      "task",
+      [&](Fields& f) {
+        f.text("name", task, "");
+        f.text("variant", variant, "");
+      },
+      "");
+  writer.section(
+      "model",
+      [&](Fields& f) {
+        f.text("name", model, "");
+        encoder.visit(f);
+      },
+      "");
   writer.tree.child(model) = model_options;
-  writer.section("train", [&](Fields& f) { train.visit(f); }, "");
-  if (published.value > 0) writer.section("published", [&](Fields& f) { published.visit(f); }, "");
+  writer.section(
+      "train", [&](Fields& f) { train.visit(f); }, "");
+  if (published.value > 0)
+    writer.section(
+        "published", [&](Fields& f) { published.visit(f); }, "");
   return writer.tree;
 }
 
-std::vector<std::string> protocols() {
-  return {"lra", "lra-code", "scratch", "pretrain", "open", "tiny"};
-}
+std::vector<std::string> protocols() { return {"lra", "lra-code", "scratch", "pretrain", "open", "tiny"}; }
 
 std::vector<std::string> protocols_of(std::string_view task) {
   std::vector<std::string> known;
   for (const auto& protocol : protocols()) {
-    if (embedded_files().contains(fmt::format("configs/{}/{}.yaml", protocol, task))) known.push_back(protocol);
+    if (embedded_files().contains(fmt::format("configs/{}/{}.yaml", protocol, task)))
+      known.push_back(protocol);
   }
   return known;
 }
 
 RunConfig resolve_config(const ConfigRequest& request) {
   ConfigTree own;  // --config and --set
-  if (!request.config_file.empty()) own = parse_yaml(read_text(request.config_file, 1 << 20), request.config_file);
+  if (!request.config_file.empty())
+    own = parse_yaml(read_text(request.config_file, 1 << 20), request.config_file);
   for (const auto& assignment : request.set) overlay(own, parse_assignment(assignment));
   const std::string model = agreed(request.model, leaf_of(own, "model", "name"), "model");
   const std::string task = agreed(request.task, leaf_of(own, "task", "name"), "task");
   if (model.empty() || task.empty()) {
-    fail("config", "which {}? Say for example: lra train transformer listops.", model.empty() ? "model" : "task");
+    fail("config", "which {}? Say for example: lra train transformer listops.",
+         model.empty() ? "model" : "task");
   }
   find_model(model);
   find_task(task);
@@ -145,8 +168,11 @@ RunConfig resolve_config(const ConfigRequest& request) {
     fail("config", "there is no protocol '{}'. {}", protocol, suggestion(protocol, all));
   }
   const auto known = protocols_of(task);
-  if (protocol != "open" && request.config_file.empty() && std::find(known.begin(), known.end(), protocol) == known.end()) {
-    fail("config", "protocol '{}' has no preset for task '{}'. It has: {}; or use --protocol open with sizes of your own.",
+  if (protocol != "open" && request.config_file.empty() &&
+      std::find(known.begin(), known.end(), protocol) == known.end()) {
+    fail("config",
+         "protocol '{}' has no preset for task '{}'. It has: {}; or use --protocol open with sizes of your "
+         "own.",
          protocol, task, fmt::join(known, ", "));
   }
 
@@ -167,6 +193,8 @@ RunConfig resolve_config(const ConfigRequest& request) {
   return read(tree);
 }
 
-RunConfig read_run_config(const std::string& yaml, const std::string& where) { return read(parse_yaml(yaml, where)); }
+RunConfig read_run_config(const std::string& yaml, const std::string& where) {
+  return read(parse_yaml(yaml, where));
+}
 
 }  // namespace lra

@@ -53,7 +53,8 @@ struct ConfigRequest {
   std::optional<int64_t> seed, steps;
   std::string device, dtype;  // empty: as configured
 };
-// Struct defaults < preset of the protocol < --config < --set < options of their own. Every key, type and range is checked.
+// Struct defaults < preset of the protocol < --config < --set < options of their own. Every key, type and
+// range is checked.
 RunConfig resolve_config(const ConfigRequest& request);
 // From a run's own config.yaml.
 RunConfig read_run_config(const std::string& yaml, const std::string& where);

@@ -1,4 +1,5 @@
-// Learning-rate schedules, as a number for people and as a tensor for the step (no host read inside it). s counts updates from 0.
+// Learning-rate schedules, as a number for people and as a tensor for the step (no host read inside it). s
+// counts updates from 0.
 //
 //   rsqrt:     c · min(1, s/w) / √max(s, w)
 //   cosine:    c · min(1, s/w) · ½(1 + cos(π · frac(max(0, s−w)/T)))      T = all steps

@@ -1,4 +1,5 @@
-// What training and evaluating a run have in common: the resolved device and type, the data folder and the model.
+// What training and evaluating a run have in common: the resolved device and type, the data folder and the
+// model.
 #pragma once
 #include <memory>
 

@@ -5,7 +5,8 @@
 namespace lra {
 namespace {
 
-// Offsets of the device generator between steps: more than any step draws (only CUDA's fused attention uses it).
+// Offsets of the device generator between steps: more than any step draws (only CUDA's fused attention uses
+// it).
 constexpr uint64_t kDrawsPerStep = uint64_t{1} << 32;
 
 Forward training_forward(const TrainState& state, const Batch& batch, uint64_t seed) {
@@ -23,8 +24,8 @@ int64_t total_rows(std::span<const Batch> micro_batches) {
 
 class EagerEngine : public StepEngine {
  public:
-  EagerEngine(const Encoder& model, TrainState& state, const OptimizerConfig& optimizer, const Schedule& schedule,
-              uint64_t seed)
+  EagerEngine(const Encoder& model, TrainState& state, const OptimizerConfig& optimizer,
+              const Schedule& schedule, uint64_t seed)
       : model_(model), state_(state), optimizer_(optimizer), schedule_(schedule), seed_(seed) {}
 
   std::string name() const override { return "eager"; }
@@ -63,13 +64,15 @@ class EagerEngine : public StepEngine {
     const auto part = [&](int64_t from, int64_t to, double decay) {
       if (to <= from) return;
       const auto cut = [&](const Tensor& t) { return t.narrow(0, from, to - from); };
-      fused_adamw({cut(flat.parameters), cut(flat.gradients), cut(flat.first), cut(flat.second)}, count.squeeze(0), rate,
-                  optimizer_.beta1, optimizer_.beta2, decay, optimizer_.epsilon, stopped.squeeze(0));
+      fused_adamw({cut(flat.parameters), cut(flat.gradients), cut(flat.first), cut(flat.second)},
+                  count.squeeze(0), rate, optimizer_.beta1, optimizer_.beta2, decay, optimizer_.epsilon,
+                  stopped.squeeze(0));
     };
     part(0, flat.decayed_end, optimizer_.weight_decay);
     part(flat.decayed_end, flat.parameters.numel(), 0.0);
     const auto number = [](const Tensor& t) { return t.to(torch::kDouble).view({1}); };
-    state_.sums.add_(torch::cat({number(loss_sum), number(correct), torch::full_like(number(norm), rows), number(norm)}));
+    state_.sums.add_(
+        torch::cat({number(loss_sum), number(correct), torch::full_like(number(norm), rows), number(norm)}));
     state_.step.add_(1);
   }
 
@@ -91,17 +94,20 @@ TrainState make_train_state(torch::nn::Module& model, const torch::Device& devic
           torch::full({1}, -1, long_type)};
 }
 
-std::unique_ptr<StepEngine> make_eager_engine(const Encoder& model, TrainState& state, const OptimizerConfig& optimizer,
-                                              const Schedule& schedule, uint64_t seed) {
+std::unique_ptr<StepEngine> make_eager_engine(const Encoder& model, TrainState& state,
+                                              const OptimizerConfig& optimizer, const Schedule& schedule,
+                                              uint64_t seed) {
   auto engine = std::make_unique<EagerEngine>(model, state, optimizer, schedule, seed);
   engine->start_at(state.step.item<int64_t>());
   return engine;
 }
 
-std::string find_bad_tensor(const Encoder& model, TrainState& state, std::span<const Batch> micro_batches, int64_t step,
-                            uint64_t seed) {
+std::string find_bad_tensor(const Encoder& model, TrainState& state, std::span<const Batch> micro_batches,
+                            int64_t step, uint64_t seed) {
   const auto bad = [](const Tensor& t) { return !torch::isfinite(t).all().item<bool>(); };
-  const auto view = [&](const Tensor& flat, const FlatState::Slot& slot) { return flat.narrow(0, slot.offset, slot.size); };
+  const auto view = [&](const Tensor& flat, const FlatState::Slot& slot) {
+    return flat.narrow(0, slot.offset, slot.size);
+  };
   for (const auto& slot : state.flat.slots()) {
     if (bad(view(state.flat.parameters, slot))) return "parameter " + slot.name;
   }
@@ -119,7 +125,8 @@ std::string find_bad_tensor(const Encoder& model, TrainState& state, std::span<c
     if (!found.empty()) return found;
     loss.backward();
   }
-  // Backward runs from the head to the embedding: the last bad gradient in the order of the model was made first.
+  // Backward runs from the head to the embedding: the last bad gradient in the order of the model was made
+  // first.
   for (auto slot = state.flat.slots().rbegin(); slot != state.flat.slots().rend(); ++slot) {
     if (bad(view(state.flat.gradients, *slot))) return "gradient of " + slot->name;
   }

@@ -1,8 +1,9 @@
 // One training step: forward, loss, backward, clipping, update, counters and metric sums.
 //
-// The engine never reads from the device: learning rate, step counter, metric sums and the stop flag are tensors there. The
-// trainer reads them when it wants to print. If loss or gradients stop being finite, the flag is set at that step and every
-// later update leaves the parameters as they were, so that the cause can be found afterwards.
+// The engine never reads from the device: learning rate, step counter, metric sums and the stop flag are
+// tensors there. The trainer reads them when it wants to print. If loss or gradients stop being finite, the
+// flag is set at that step and every later update leaves the parameters as they were, so that the cause can
+// be found afterwards.
 #pragma once
 #include <memory>
 #include <span>
@@ -23,9 +24,9 @@ struct OptimizerConfig {
 // Everything a step changes, on the device.
 struct TrainState {
   FlatState flat;
-  Tensor step;        // int64 [1]: updates done
-  Tensor sums;        // double [4]: loss·examples, correct, examples, gradient norm·steps since the last read
-  Tensor bad_step;    // int64 [1]: the first step whose loss or gradient was not finite, or -1
+  Tensor step;      // int64 [1]: updates done
+  Tensor sums;      // double [4]: loss·examples, correct, examples, gradient norm·steps since the last read
+  Tensor bad_step;  // int64 [1]: the first step whose loss or gradient was not finite, or -1
 };
 TrainState make_train_state(torch::nn::Module& model, const torch::Device& device, torch::Dtype type);
 
@@ -33,16 +34,19 @@ class StepEngine {
  public:
   virtual ~StepEngine() = default;
   virtual std::string name() const = 0;  // for the log and `lra doctor`
-  // One update from the micro-batches of a step; their mean loss counts every example once. Called by one thread.
+  // One update from the micro-batches of a step; their mean loss counts every example once. Called by one
+  // thread.
   virtual void step(std::span<const Batch> micro_batches) = 0;
 };
 
 // Operation by operation, on CPU and GPU. `model`, `state` and the configuration must outlive it.
-std::unique_ptr<StepEngine> make_eager_engine(const Encoder& model, TrainState& state, const OptimizerConfig& optimizer,
-                                              const Schedule& schedule, uint64_t seed);
+std::unique_ptr<StepEngine> make_eager_engine(const Encoder& model, TrainState& state,
+                                              const OptimizerConfig& optimizer, const Schedule& schedule,
+                                              uint64_t seed);
 
-// Runs the step again on the parameters as they are, looking at every tensor in order; names the first that is not finite.
-std::string find_bad_tensor(const Encoder& model, TrainState& state, std::span<const Batch> micro_batches, int64_t step,
-                            uint64_t seed);
+// Runs the step again on the parameters as they are, looking at every tensor in order; names the first that
+// is not finite.
+std::string find_bad_tensor(const Encoder& model, TrainState& state, std::span<const Batch> micro_batches,
+                            int64_t step, uint64_t seed);
 
 }  // namespace lra

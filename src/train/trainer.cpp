@@ -30,10 +30,10 @@ struct RunState {
   double best_accuracy = -1;
   int64_t best_step = -1;
   int64_t evaluations_since_best = 0;
-  double last_accuracy = -1;   // of the newest evaluation, and its step
+  double last_accuracy = -1;  // of the newest evaluation, and its step
   int64_t last_evaluated = -1;
-  double seconds = 0;          // of all processes so far
-  double sums[4] = {};         // metric sums since the last line of metrics, the tokens and the seconds they took
+  double seconds = 0;   // of all processes so far
+  double sums[4] = {};  // metric sums since the last line of metrics, the tokens and the seconds they took
   double line_tokens = 0, line_seconds = 0;
   double trained_examples = 0, trained_seconds = 0;  // up to the last line
 
@@ -63,7 +63,9 @@ struct RunState {
   }
   static RunState from_json(const Json& j, const std::string& where) {
     RunState s;
-    s.fields([&](const char* key, auto& value) { value = json_get<std::decay_t<decltype(value)>>(j, key, where); });
+    s.fields([&](const char* key, auto& value) {
+      value = json_get<std::decay_t<decltype(value)>>(j, key, where);
+    });
     if (s.step < 0) fail(where, "'step' is {}, expected a number of updates.", s.step);
     return s;
   }
@@ -78,17 +80,19 @@ class Trainer {
         task_(find_task(config_.task)),
         train_(session_.open("train")),
         val_(session_.open("val")),
-        folder_(request_.run, request_.mode),  // after everything that may refuse: --force removes the old run
+        folder_(request_.run,
+                request_.mode),  // after everything that may refuse: --force removes the old run
         state_(make_train_state(*session_.model, session_.device, torch::kFloat)) {}
 
   Json run() {
     prepare();
     const TrainConfig& t = config_.train;
-    auto engine = make_eager_engine(*session_.model, state_,
-                                    {t.beta1, t.beta2, t.epsilon, t.weight_decay, t.clip},
-                                    {t.schedule, t.learning_rate, t.warmup, t.steps}, seed());
+    auto engine =
+        make_eager_engine(*session_.model, state_, {t.beta1, t.beta2, t.epsilon, t.weight_decay, t.clip},
+                          {t.schedule, t.learning_rate, t.warmup, t.steps}, seed());
     info("{} on {}: {} parameters, {} steps of {} examples, {}, {}, engine {}", config_.model, config_.task,
-         session_.model->parameter_count(), t.last_step(), t.batch, session_.device.str(), config_.dtype, engine->name());
+         session_.model->parameter_count(), t.last_step(), t.batch, session_.device.str(), config_.dtype,
+         engine->name());
     Loader loader(train_, loader_options(), run_.step);
     Progress progress("step", t.last_step(), "steps", run_.step);
     loop(*engine, loader, progress);
@@ -115,7 +119,8 @@ class Trainer {
     line_began_ = began_;
   }
 
-  // From the newer of the two checkpoints: a kill may have come between a new best one and the next regular one.
+  // From the newer of the two checkpoints: a kill may have come between a new best one and the next regular
+  // one.
   void restore() {
     const std::string first = has_checkpoint(folder_.path(), "last") ? "last" : "best";
     Checkpoint checkpoint = open_checkpoint(folder_.path(), first);
@@ -124,22 +129,28 @@ class Trainer {
       if (step_of(best) > step_of(checkpoint)) checkpoint = std::move(best);
     }
     const std::string where = (checkpoint.path / "state.json").string();
-    if (const auto trained = json_get<std::string>(checkpoint.state, "data_sha256", where); trained != train_.info().sha256) {
-      fail("run", "{}: the training data is not the one this run was started with. Expected sha256 {}, found {} in {}.",
+    if (const auto trained = json_get<std::string>(checkpoint.state, "data_sha256", where);
+        trained != train_.info().sha256) {
+      fail("run",
+           "{}: the training data is not the one this run was started with. Expected sha256 {}, found {} in "
+           "{}.",
            folder_.path().string(), trained, train_.info().sha256, train_.path().string());
     }
     if (json_get<std::string>(checkpoint.state, "config_sha256", where) != config_hash()) {
-      fail("run", "{}: config.yaml was changed since the checkpoint. Put it back, or start a new run.", folder_.path().string());
+      fail("run", "{}: config.yaml was changed since the checkpoint. Put it back, or start a new run.",
+           folder_.path().string());
     }
-    if (const auto threads = json_get<int64_t>(checkpoint.state, "threads", where); threads != at::get_num_threads()) {
-      warn("the run was started with {} threads and goes on with {}: results may differ in the last bits", threads,
-           at::get_num_threads());
+    if (const auto threads = json_get<int64_t>(checkpoint.state, "threads", where);
+        threads != at::get_num_threads()) {
+      warn("the run was started with {} threads and goes on with {}: results may differ in the last bits",
+           threads, at::get_num_threads());
     }
     run_ = RunState::from_json(checkpoint.state, where);
     state_.flat.load_model(checkpoint.model);
     state_.flat.load_optimizer(checkpoint.optimizer());
     state_.step.fill_(run_.step);
-    state_.sums.copy_(torch::tensor({run_.sums[0], run_.sums[1], run_.sums[2], run_.sums[3]}, torch::kDouble));
+    state_.sums.copy_(
+        torch::tensor({run_.sums[0], run_.sums[1], run_.sums[2], run_.sums[3]}, torch::kDouble));
     folder_.open_metrics(run_.step);
     info("resumed {} at step {}", folder_.path().string(), run_.step);
   }
@@ -150,7 +161,8 @@ class Trainer {
 
   void loop(StepEngine& engine, Loader& loader, Progress& progress) {
     const TrainConfig& t = config_.train;
-    if (run_.step > 0 && evaluation_due() && run_.last_evaluated != run_.step) validate_or_save();  // interrupted in it
+    if (run_.step > 0 && evaluation_due() && run_.last_evaluated != run_.step)
+      validate_or_save();  // interrupted in it
     while (run_.step < t.last_step() && !out_of_patience()) {
       std::vector<Batch> batches = loader.next();
       for (auto& batch : batches) {
@@ -164,9 +176,11 @@ class Trainer {
       if (evaluation_due()) validate_or_save();
       if (interrupted()) {
         save("last");
-        throw Interrupted(fmt::format("interrupted at step {}, checkpoint saved; go on with --resume", run_.step));
+        throw Interrupted(
+            fmt::format("interrupted at step {}, checkpoint saved; go on with --resume", run_.step));
       }
-      if (run_.step % t.checkpoint_every == 0 || run_.step == t.last_step() || out_of_patience()) save("last");
+      if (run_.step % t.checkpoint_every == 0 || run_.step == t.last_step() || out_of_patience())
+        save("last");
     }
   }
 
@@ -177,7 +191,9 @@ class Trainer {
     return config_.train.patience > 0 && run_.evaluations_since_best >= config_.train.patience;
   }
   std::string stop_reason() const {
-    return out_of_patience() ? fmt::format("no better validation accuracy in {} evaluations", config_.train.patience) : "steps";
+    return out_of_patience()
+               ? fmt::format("no better validation accuracy in {} evaluations", config_.train.patience)
+               : "steps";
   }
 
   void validate_or_save() {
@@ -185,7 +201,8 @@ class Trainer {
       validate();
     } catch (const Interrupted&) {
       save("last");
-      throw Interrupted(fmt::format("interrupted in the evaluation at step {}, checkpoint saved; go on with --resume", run_.step));
+      throw Interrupted(fmt::format(
+          "interrupted in the evaluation at step {}, checkpoint saved; go on with --resume", run_.step));
     }
   }
 
@@ -194,16 +211,25 @@ class Trainer {
     const Tensor sums = state_.sums.cpu();
     const auto* s = sums.const_data_ptr<double>();
     check_finite();
-    const double now = run_.line_seconds + seconds_since(line_began_), waited = loader.waited_seconds() - line_waited_;
+    const double now = run_.line_seconds + seconds_since(line_began_),
+                 waited = loader.waited_seconds() - line_waited_;
     const double steps = std::max(1.0, s[2] / static_cast<double>(config_.train.batch));
     const double examples = std::max(1.0, s[2]), seconds = run_.seconds + seconds_since(began_);
-    folder_.append_metrics({{"step", run_.step}, {"epoch", epoch()}, {"split", "train"}, {"loss", s[0] / examples},
-                            {"accuracy", s[1] / examples}, {"lr", schedule_rate()}, {"gradient_norm", s[3] / steps},
-                            {"examples_per_s", s[2] / now}, {"tokens_per_s", run_.line_tokens / now},
-                            {"data_wait", waited / now}, {"seconds", seconds}});
-    remark_ = fmt::format("loss {:.4f}  accuracy {:.1f} %  {:.3g} tokens/s  data wait {:.0f} %{}", s[0] / examples,
-                          100 * s[1] / examples, run_.line_tokens / now, 100 * waited / now,
-                          run_.best_step >= 0 ? fmt::format("  best val {:.1f} %", 100 * run_.best_accuracy) : "");
+    folder_.append_metrics({{"step", run_.step},
+                            {"epoch", epoch()},
+                            {"split", "train"},
+                            {"loss", s[0] / examples},
+                            {"accuracy", s[1] / examples},
+                            {"lr", schedule_rate()},
+                            {"gradient_norm", s[3] / steps},
+                            {"examples_per_s", s[2] / now},
+                            {"tokens_per_s", run_.line_tokens / now},
+                            {"data_wait", waited / now},
+                            {"seconds", seconds}});
+    remark_ =
+        fmt::format("loss {:.4f}  accuracy {:.1f} %  {:.3g} tokens/s  data wait {:.0f} %{}", s[0] / examples,
+                    100 * s[1] / examples, run_.line_tokens / now, 100 * waited / now,
+                    run_.best_step >= 0 ? fmt::format("  best val {:.1f} %", 100 * run_.best_accuracy) : "");
     run_.trained_examples += s[2];
     run_.trained_seconds += now;
     state_.sums.zero_();
@@ -232,8 +258,11 @@ class Trainer {
     for (auto& batch : batches) batch = batch.to(session_.device);
     const std::string tensor = find_bad_tensor(*session_.model, state_, batches, step, seed());
     const bool saved = has_checkpoint(folder_.path(), "last");
-    fail("train", "step {}: the loss or its gradient is not finite; the first bad tensor is the {}. {} Lower train.learning_rate or "
-         "set train.clip.", step, tensor,
+    fail("train",
+         "step {}: the loss or its gradient is not finite; the first bad tensor is the {}. {} Lower "
+         "train.learning_rate or "
+         "set train.clip.",
+         step, tensor,
          saved ? "The last checkpoint is from before it and usable." : "No checkpoint had been saved yet.");
   }
 
@@ -242,8 +271,12 @@ class Trainer {
     const auto began = Clock::now();
     const Evaluation e = evaluate(*session_.model, val_, eval_options());
     const double took = seconds_since(began);
-    folder_.append_metrics({{"step", run_.step}, {"epoch", epoch()}, {"split", "val"}, {"loss", e.loss},
-                            {"accuracy", e.accuracy()}, {"lr", schedule_rate()},
+    folder_.append_metrics({{"step", run_.step},
+                            {"epoch", epoch()},
+                            {"split", "val"},
+                            {"loss", e.loss},
+                            {"accuracy", e.accuracy()},
+                            {"lr", schedule_rate()},
                             {"examples_per_s", static_cast<double>(e.examples) / took},
                             {"tokens_per_s", static_cast<double>(val_.total_tokens()) / took},
                             {"seconds", run_.seconds + seconds_since(began_)}});
@@ -258,7 +291,8 @@ class Trainer {
     } else {
       ++run_.evaluations_since_best;
     }
-    line_began_ += std::chrono::duration_cast<Clock::duration>(Clock::now() - began);  // evaluation is not training time
+    line_began_ +=
+        std::chrono::duration_cast<Clock::duration>(Clock::now() - began);  // evaluation is not training time
   }
 
   EvaluateOptions eval_options() const {
@@ -281,10 +315,12 @@ class Trainer {
     json["config_sha256"] = config_hash();
     json["threads"] = at::get_num_threads();
     // Every random number is a function of these (base/philox.h): there is no other generator state.
-    json["random"] = {{"seed", config_.seed}, {"order", {{"examples", run_.step * config_.train.batch}}},
+    json["random"] = {{"seed", config_.seed},
+                      {"order", {{"examples", run_.step * config_.train.batch}}},
                       {"dropout", {{"step", run_.step}}}};
     std::vector<Tensor> storage;
-    save_checkpoint(folder_.path(), name, state_.flat.model_tensors(storage), state_.flat.optimizer_tensors(storage), json);
+    save_checkpoint(folder_.path(), name, state_.flat.model_tensors(storage),
+                    state_.flat.optimizer_tensors(storage), json);
   }
 
   // Tests the last and the best checkpoint and writes the result.
@@ -293,36 +329,55 @@ class Trainer {
     Json last = test_checkpoint(test, run_.step, run_.last_accuracy, false).first;
     const Checkpoint best_checkpoint = open_checkpoint(folder_.path(), "best");
     if (step_of(best_checkpoint) != run_.best_step) {
-      fail("run", "{}: is of step {}, but the best validation accuracy was at step {}. The folder was changed by hand?",
+      fail("run",
+           "{}: is of step {}, but the best validation accuracy was at step {}. The folder was changed by "
+           "hand?",
            best_checkpoint.path.string(), step_of(best_checkpoint), run_.best_step);
     }
     state_.flat.load_model(best_checkpoint.model);
     auto [best, evaluation] = test_checkpoint(test, run_.best_step, run_.best_accuracy, true);
     Json groups = Json::object();
-    for (const auto& g : evaluation.groups) groups[g.name] = {{"examples", g.examples}, {"correct", g.correct}};
+    for (const auto& g : evaluation.groups)
+      groups[g.name] = {{"examples", g.examples}, {"correct", g.correct}};
     Json baselines = Json::array();
-    for (const auto& b : task_.baselines(train_, test)) baselines.push_back({{"name", b.name}, {"accuracy", b.accuracy}});
+    for (const auto& b : task_.baselines(train_, test))
+      baselines.push_back({{"name", b.name}, {"accuracy", b.accuracy}});
     const PublishedConfig& p = config_.published;
-    Json result = {
-        {"task", config_.task}, {"task_version", train_.info().version}, {"variant", config_.variant},
-        {"data_sha256", train_.info().sha256}, {"test_sha256", test.info().sha256}, {"model", config_.model},
-        {"protocol", config_.protocol}, {"seed", config_.seed}, {"parameters", session_.model->parameter_count()},
-        {"steps", run_.step}, {"stop_reason", stop_reason()}, {"best", best}, {"last", last}, {"groups", groups},
-        {"baselines", baselines}, {"wall_seconds", run_.seconds + seconds_since(began_)},
-        {"train_examples_per_s", run_.trained_examples / run_.trained_seconds},
-        {"peak_memory_bytes", peak_memory_bytes(session_.device)}, {"device", device_name(session_.device)},
-        {"published", p.value > 0 ? Json{{"value", p.value}, {"source", p.source}} : Json()}};
+    Json result = {{"task", config_.task},
+                   {"task_version", train_.info().version},
+                   {"variant", config_.variant},
+                   {"data_sha256", train_.info().sha256},
+                   {"test_sha256", test.info().sha256},
+                   {"model", config_.model},
+                   {"protocol", config_.protocol},
+                   {"seed", config_.seed},
+                   {"parameters", session_.model->parameter_count()},
+                   {"steps", run_.step},
+                   {"stop_reason", stop_reason()},
+                   {"best", best},
+                   {"last", last},
+                   {"groups", groups},
+                   {"baselines", baselines},
+                   {"wall_seconds", run_.seconds + seconds_since(began_)},
+                   {"train_examples_per_s", run_.trained_examples / run_.trained_seconds},
+                   {"peak_memory_bytes", peak_memory_bytes(session_.device)},
+                   {"device", device_name(session_.device)},
+                   {"published", p.value > 0 ? Json{{"value", p.value}, {"source", p.source}} : Json()}};
     folder_.write_result(result);
     return result;
   }
 
-  std::pair<Json, Evaluation> test_checkpoint(const Dataset& test, int64_t step, double val_accuracy, bool groups) {
+  std::pair<Json, Evaluation> test_checkpoint(const Dataset& test, int64_t step, double val_accuracy,
+                                              bool groups) {
     EvaluateOptions options = eval_options();
     if (groups) options.task = &task_;
     Progress progress("testing", test.size(), "examples");
     options.progress = [&](int64_t done) { progress.update(done); };
     Evaluation e = evaluate(*session_.model, test, options);
-    Json json = {{"step", step}, {"val_accuracy", val_accuracy}, {"test_accuracy", e.accuracy()}, {"test_loss", e.loss},
+    Json json = {{"step", step},
+                 {"val_accuracy", val_accuracy},
+                 {"test_accuracy", e.accuracy()},
+                 {"test_loss", e.loss},
                  {"test_examples", e.examples}};
     return {std::move(json), std::move(e)};
   }

@@ -23,7 +23,8 @@ Json train(TrainRequest request);
 // What a run would be, without starting it: the resolved configuration, parameter count and estimated memory.
 Json describe_run(RunConfig config, const fs::path& data);
 
-// A trained model and a split of its data → metrics (and predictions/SPLIT.jsonl or `predictions`, where asked for).
+// A trained model and a split of its data → metrics (and predictions/SPLIT.jsonl or `predictions`, where
+// asked for).
 struct EvalRequest {
   fs::path run, data;
   std::string split = "test", checkpoint = "best", device, dtype;

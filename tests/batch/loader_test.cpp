@@ -16,7 +16,8 @@ Dataset numbered(const TempDir& dir, int64_t n) {
     examples.add(row, i % 10);
   }
   DatasetInfo info;
-  info.task = "listops", info.version = "1", info.variant = "test", info.split = "train", info.source = "test";
+  info.task = "listops", info.version = "1", info.variant = "test", info.split = "train",
+  info.source = "test";
   info.vocab_size = 17, info.num_classes = 10, info.max_length = 7, info.pad_id = 0;
   write_dataset(dir.path() / "train.safetensors", examples, info);
   return Dataset(dir.path() / "train.safetensors");

@@ -1,10 +1,10 @@
-// What every registered model must satisfy. A new model is covered the day its file is added; none is named here.
-#include "models/model.h"
-
+// What every registered model must satisfy. A new model is covered the day its file is added; none is named
+// here.
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "batch/batch.h"
+#include "models/model.h"
 #include "support/models.h"
 #include "support/temp_dir.h"
 #include "train/step_engine.h"
@@ -58,7 +58,8 @@ TEST_P(ModelPropertyTest, BlockAndGradientsEqualTheBruteForceInDoublePrecision) 
     EXPECT_LT(((y - expected) * valid_positions(f.lengths, 3, 13)).abs().max().item<double>(), 1e-10);
     const auto ours = gradients(y), brute = gradients(expected);
     for (size_t i = 0; i < ours.size(); ++i) {
-      EXPECT_TRUE(torch::allclose(ours[i], brute[i], 1e-8, 1e-10)) << "input " << i << (padded ? " padded" : "");
+      EXPECT_TRUE(torch::allclose(ours[i], brute[i], 1e-8, 1e-10))
+          << "input " << i << (padded ? " padded" : "");
       EXPECT_TRUE(torch::isfinite(ours[i]).all().item<bool>());
     }
   }
@@ -68,7 +69,8 @@ TEST_P(ModelPropertyTest, PaddingDoesNotChangeTheResult) {
   auto encoder = small_encoder(model(), small_config(), torch::kDouble);
   const Batch narrow = random_batch({9, 4});
   Batch wide = narrow;
-  wide.input.tokens = torch::constant_pad_nd(narrow.input.tokens, {0, 6}, 3);  // whatever stands in the padding
+  wide.input.tokens =
+      torch::constant_pad_nd(narrow.input.tokens, {0, 6}, 3);  // whatever stands in the padding
   EXPECT_TRUE(torch::allclose(encoder->forward(narrow, {}), encoder->forward(wide, {}), 0, 1e-10));
 }
 
@@ -77,9 +79,11 @@ TEST_P(ModelPropertyTest, ARowDoesNotSeeItsNeighbours) {
   const Batch both = random_batch({9, 14});
   Batch first;
   first.rows = 1;
-  first.input = {both.input.tokens.narrow(0, 0, 1).narrow(1, 0, 9).contiguous(), both.input.lengths.narrow(0, 0, 1), true};
+  first.input = {both.input.tokens.narrow(0, 0, 1).narrow(1, 0, 9).contiguous(),
+                 both.input.lengths.narrow(0, 0, 1), true};
   first.labels = both.labels.narrow(0, 0, 1);
-  EXPECT_TRUE(torch::allclose(encoder->forward(both, {}).narrow(0, 0, 1), encoder->forward(first, {}), 0, 1e-10));
+  EXPECT_TRUE(
+      torch::allclose(encoder->forward(both, {}).narrow(0, 0, 1), encoder->forward(first, {}), 0, 1e-10));
 }
 
 TEST_P(ModelPropertyTest, WorksWithOneTokenAndWithAllTokensEqual) {
@@ -110,7 +114,8 @@ TEST_P(ModelPropertyTest, SavedAndLoadedGivesTheSameBits) {
   const auto all = [](const std::string&) { return true; };
   FlatState from(*first, torch::kCPU, torch::kFloat, all), to(*second, torch::kCPU, torch::kFloat, all);
   std::vector<Tensor> storage;
-  save_checkpoint(dir.path(), "last", from.model_tensors(storage), from.optimizer_tensors(storage), Json{{"step", 1}});
+  save_checkpoint(dir.path(), "last", from.model_tensors(storage), from.optimizer_tensors(storage),
+                  Json{{"step", 1}});
   to.load_model(open_checkpoint(dir.path(), "last").model);
   const Batch batch = random_batch({12, 20});
   EXPECT_TRUE(torch::equal(first->forward(batch, {}), second->forward(batch, {})));

@@ -21,7 +21,8 @@ inline std::shared_ptr<Encoder> small_encoder(const Model& model, const EncoderC
 }
 
 // Random tokens in rows of these lengths, padded to the longest.
-inline Batch random_batch(const std::vector<int32_t>& lengths, int64_t vocabulary = 17, int64_t classes = 10) {
+inline Batch random_batch(const std::vector<int32_t>& lengths, int64_t vocabulary = 17,
+                          int64_t classes = 10) {
   torch::manual_seed(11);
   Batch batch;
   batch.rows = static_cast<int64_t>(lengths.size());

@@ -42,7 +42,8 @@ TEST(RunConfigTest, SetWinsOverTheFileWhichWinsOverThePreset) {
 
 TEST(RunConfigTest, TheResolvedFileResolvesToItself) {
   const TempDir dir;
-  RunConfig c = resolve_config(listops("tiny", {"seed=5", "model.dropout=0.15", "train.learning_rate=0.0003"}));
+  RunConfig c =
+      resolve_config(listops("tiny", {"seed=5", "model.dropout=0.15", "train.learning_rate=0.0003"}));
   const std::string yaml = to_yaml(c.tree());
   write_text(dir.path() / "config.yaml", yaml);
   ConfigRequest again;
@@ -71,7 +72,8 @@ TEST(RunConfigTest, ATypeErrorNamesFileAndLine) {
 }
 
 TEST(RunConfigTest, ValuesOutOfRangeAreRefused) {
-  for (const char* set : {"train.batch=0", "model.dropout=1.5", "train.steps=-3", "seed=-1", "train.learning_rate=nan"}) {
+  for (const char* set :
+       {"train.batch=0", "model.dropout=1.5", "train.steps=-3", "seed=-1", "train.learning_rate=nan"}) {
     EXPECT_THROW(resolve_config(listops("lra", {set})), Error) << set;
   }
 }
@@ -99,9 +101,10 @@ TEST(RunConfigTest, HostileYamlIsAnErrorAndNeverACrash) {
   const std::string deep(100000, '[');
   std::string nested;
   for (int i = 0; i < 200; ++i) nested += std::string(static_cast<size_t>(i), ' ') + "a:\n";
-  for (const std::string& text : {deep, nested, std::string("train: [1, 2]"), std::string("- a\n- b"), std::string("train: &x\n  steps: *y"),
-                                  std::string("a: b: c"), std::string("train:\n\tsteps: 3"), std::string("\0\0", 2),
-                                  std::string("train:\n  steps: 1\n  steps: 2"), std::string("{")}) {
+  for (const std::string& text :
+       {deep, nested, std::string("train: [1, 2]"), std::string("- a\n- b"),
+        std::string("train: &x\n  steps: *y"), std::string("a: b: c"), std::string("train:\n\tsteps: 3"),
+        std::string("\0\0", 2), std::string("train:\n  steps: 1\n  steps: 2"), std::string("{")}) {
     write_text(file, text);
     ConfigRequest r = listops("lra");
     r.config_file = file;

@@ -33,7 +33,8 @@ TEST(ScheduleTest, TheTensorOnTheDeviceEqualsTheNumberOnTheHost) {
     for (const int64_t warmup : {0, 10}) {
       const Schedule s{kind, 0.03, warmup, 100};
       for (const int64_t step : {0, 1, 9, 10, 11, 57, 99, 100, 113}) {
-        EXPECT_FLOAT_EQ(s.at(torch::full({1}, step, torch::kLong)).item<float>(), static_cast<float>(s.at(step)))
+        EXPECT_FLOAT_EQ(s.at(torch::full({1}, step, torch::kLong)).item<float>(),
+                        static_cast<float>(s.at(step)))
             << kind << " warmup " << warmup << " step " << step;
       }
     }

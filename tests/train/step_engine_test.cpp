@@ -10,7 +10,8 @@ namespace {
 const Schedule kSchedule{"rsqrt", 0.05, 10, 100};
 
 struct Rig {
-  explicit Rig(torch::Dtype type = torch::kDouble, OptimizerConfig optimizer = {}, EncoderConfig config = small_config())
+  explicit Rig(torch::Dtype type = torch::kDouble, OptimizerConfig optimizer = {},
+               EncoderConfig config = small_config())
       : encoder(small_encoder(find_model("transformer"), config, type)),
         state(make_train_state(*encoder, torch::kCPU, type)),
         engine(make_eager_engine(*encoder, state, optimizer, kSchedule, 4)) {}
@@ -60,7 +61,8 @@ TEST(StepEngineTest, UpdatesAreThoseOfTheDefinition) {
     const double lr = kSchedule.at(step), t = static_cast<double>(step + 1);
     m = o.beta1 * m + (1 - o.beta1) * g;
     v = o.beta2 * v + (1 - o.beta2) * g * g;
-    const Tensor adam = (m / (1 - std::pow(o.beta1, t))) / ((v / (1 - std::pow(o.beta2, t))).sqrt() + o.epsilon);
+    const Tensor adam =
+        (m / (1 - std::pow(o.beta1, t))) / ((v / (1 - std::pow(o.beta2, t))).sqrt() + o.epsilon);
     p = p - lr * adam - lr * o.weight_decay * p;
     // The rate is fp32 on the device.
     EXPECT_TRUE(torch::allclose(s.state.flat.parameters, p, 1e-6, 1e-8)) << step;
@@ -99,13 +101,15 @@ TEST(StepEngineTest, StopsUpdatingAtTheFirstStepThatIsNotFiniteAndNamesTheTensor
   s.engine->step({&batch, 1});
   {
     const torch::NoGradGuard no_grad;
-    s.encoder->named_parameters()["blocks.1.feed_forward.out.bias"].fill_(std::numeric_limits<float>::infinity());
+    s.encoder->named_parameters()["blocks.1.feed_forward.out.bias"].fill_(
+        std::numeric_limits<float>::infinity());
   }
   const Tensor before = s.state.flat.parameters.clone();
   for (int i = 0; i < 3; ++i) s.engine->step({&batch, 1});
   EXPECT_EQ(s.state.bad_step.item<int64_t>(), 1);
   EXPECT_TRUE(torch::equal(s.state.flat.parameters, before));
-  EXPECT_EQ(find_bad_tensor(*s.encoder, s.state, {&batch, 1}, 1, 4), "parameter blocks.1.feed_forward.out.bias");
+  EXPECT_EQ(find_bad_tensor(*s.encoder, s.state, {&batch, 1}, 1, 4),
+            "parameter blocks.1.feed_forward.out.bias");
 }
 
 TEST(StepEngineTest, NamesTheFirstActivationThatOverflows) {

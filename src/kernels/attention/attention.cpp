@@ -23,8 +23,12 @@ struct CpuProblem {
   int64_t heads() const { return qkv.size(3); }
   int64_t width() const { return qkv.size(4); }
   int64_t stride() const { return heads() * width(); }  // of `out`; three times that of `qkv`
-  int64_t input_offset(int64_t row, int64_t head) const { return row * length() * 3 * stride() + head * width(); }
-  int64_t output_offset(int64_t row, int64_t head) const { return row * length() * stride() + head * width(); }
+  int64_t input_offset(int64_t row, int64_t head) const {
+    return row * length() * 3 * stride() + head * width();
+  }
+  int64_t output_offset(int64_t row, int64_t head) const {
+    return row * length() * stride() + head * width();
+  }
 
   template <class T>
   AttentionHead<T> head(int64_t row, int64_t h) {
@@ -58,7 +62,8 @@ T* scratch_of(int64_t elements) {
   thread_local std::unique_ptr<T, Free> memory;
   thread_local int64_t size = 0;
   if (size < elements) {
-    memory.reset(static_cast<T*>(std::aligned_alloc(64, (static_cast<size_t>(elements) * sizeof(T) + 63) / 64 * 64)));
+    memory.reset(
+        static_cast<T*>(std::aligned_alloc(64, (static_cast<size_t>(elements) * sizeof(T) + 63) / 64 * 64)));
     if (!memory) throw std::bad_alloc();
     size = elements;
   }
@@ -91,8 +96,8 @@ template <class T>
 void backward_cpu(CpuProblem& p, const Tensor& d_out, Tensor& d_qkv) {
   for_each_head<T>(p, [&](int64_t row, int64_t h, const AttentionHead<T>& head, T* scratch) {
     T* d_q = d_qkv.mutable_data_ptr<T>() + p.input_offset(row, h);
-    const AttentionHeadGradient<T> gradient{d_out.const_data_ptr<T>() + p.output_offset(row, h), d_q, d_q + p.stride(),
-                                            d_q + 2 * p.stride()};
+    const AttentionHeadGradient<T> gradient{d_out.const_data_ptr<T>() + p.output_offset(row, h), d_q,
+                                            d_q + p.stride(), d_q + 2 * p.stride()};
     attention_backward_cpu(head, gradient, scratch);
     for (T* d : {gradient.d_q, gradient.d_k, gradient.d_v}) {
       zero_padding(d, head.length, p.length(), head.width, head.stride);
@@ -102,11 +107,17 @@ void backward_cpu(CpuProblem& p, const Tensor& d_out, Tensor& d_qkv) {
 
 class CpuAttention : public torch::autograd::Function<CpuAttention> {
  public:
-  static Tensor forward(AutogradContext* context, const Tensor& qkv, const Tensor& lengths, double dropout, int64_t site,
-                        int64_t seed, const Tensor& step, int64_t first_row) {
+  static Tensor forward(AutogradContext* context, const Tensor& qkv, const Tensor& lengths, double dropout,
+                        int64_t site, int64_t seed, const Tensor& step, int64_t first_row) {
     const int64_t B = qkv.size(0), L = qkv.size(1), H = qkv.size(3), P = qkv.size(4);
-    const Tensor out = torch::empty({B, L, H, P}, qkv.options()), lse = torch::empty({B, H, L}, qkv.options());
-    CpuProblem p{qkv.contiguous(), out, lse, lengths, dropout, static_cast<uint64_t>(site),
+    const Tensor out = torch::empty({B, L, H, P}, qkv.options()),
+                 lse = torch::empty({B, H, L}, qkv.options());
+    CpuProblem p{qkv.contiguous(),
+                 out,
+                 lse,
+                 lengths,
+                 dropout,
+                 static_cast<uint64_t>(site),
                  {static_cast<uint64_t>(seed), step, first_row}};
     qkv.scalar_type() == torch::kDouble ? forward_cpu<double>(p) : forward_cpu<float>(p);
     context->save_for_backward({p.qkv, p.out, p.lse, lengths, step});
@@ -118,13 +129,18 @@ class CpuAttention : public torch::autograd::Function<CpuAttention> {
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto saved = context->get_saved_variables();
-    CpuProblem p{saved[0], saved[1], saved[2], saved[3], context->saved_data["dropout"].toDouble(),
+    CpuProblem p{saved[0],
+                 saved[1],
+                 saved[2],
+                 saved[3],
+                 context->saved_data["dropout"].toDouble(),
                  static_cast<uint64_t>(context->saved_data["site"].toInt()),
                  {static_cast<uint64_t>(context->saved_data["seed"].toInt()), saved[4],
                   context->saved_data["first_row"].toInt()}};
     const Tensor d_out = gradients[0].contiguous();
     Tensor d_qkv = torch::empty_like(p.qkv);
-    p.qkv.scalar_type() == torch::kDouble ? backward_cpu<double>(p, d_out, d_qkv) : backward_cpu<float>(p, d_out, d_qkv);
+    p.qkv.scalar_type() == torch::kDouble ? backward_cpu<double>(p, d_out, d_qkv)
+                                          : backward_cpu<float>(p, d_out, d_qkv);
     return {d_qkv, {}, {}, {}, {}, {}, {}};
   }
 };
@@ -134,7 +150,9 @@ Tensor key_mask(const AttentionInput& in) {  // [B, 1, 1, L], true = real
   return (positions.unsqueeze(0) < in.lengths.unsqueeze(1)).view({in.qkv.size(0), 1, 1, in.qkv.size(1)});
 }
 
-std::vector<Tensor> split_heads(const Tensor& qkv) { return qkv.permute({2, 0, 3, 1, 4}).unbind(0); }  // 3 × [B, H, L, P]
+std::vector<Tensor> split_heads(const Tensor& qkv) {
+  return qkv.permute({2, 0, 3, 1, 4}).unbind(0);
+}  // 3 × [B, H, L, P]
 
 Tensor attention_library(const AttentionInput& in) {
   std::optional<Tensor> mask;

@@ -3,11 +3,12 @@
 //   S = q kᵀ / √P           (keys at or beyond the row's length are left out)
 //   A = softmax(S),  out = dropout(A) v
 //
-// q, k and v come as one tensor [B, L, 3, H, P], as the stacked projection of nn gives it, so that nothing is moved
-// between the two, forward or backward; the output [B, L, H, P] is what the next projection takes. What stands at padded
-// queries is of no meaning to anyone (zero on the CPU). On the CPU one pass over blocks of queries that fit the
-// second-level cache, nothing of size L×L is kept; the backward pass computes the weights again from the stored
-// log-sum-exp (as in "FlashAttention"). On CUDA the library's fused kernels serve.
+// q, k and v come as one tensor [B, L, 3, H, P], as the stacked projection of nn gives it, so that nothing is
+// moved between the two, forward or backward; the output [B, L, H, P] is what the next projection takes. What
+// stands at padded queries is of no meaning to anyone (zero on the CPU). On the CPU one pass over blocks of
+// queries that fit the second-level cache, nothing of size L×L is kept; the backward pass computes the
+// weights again from the stored log-sum-exp (as in "FlashAttention"). On CUDA the library's fused kernels
+// serve.
 #pragma once
 #include <torch/types.h>
 

@@ -106,8 +106,8 @@ void forward(const AttentionHead<T>& h, T* scratch) {
     gemm<T>(false, true, rows, n, h.width, h.scale, h.q + i0 * h.stride, h.stride, h.k, h.stride, T(0), s,
             row_stride);
     forward_rows_clones(s, rows, n, row_stride, h, i0, bits);
-    gemm<T>(false, false, rows, h.width, n, T(1), s, row_stride, h.v, h.stride, T(0), h.out + i0 * h.out_stride,
-            h.out_stride);
+    gemm<T>(false, false, rows, h.width, n, T(1), s, row_stride, h.v, h.stride, T(0),
+            h.out + i0 * h.out_stride, h.out_stride);
   }
 }
 

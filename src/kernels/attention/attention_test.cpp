@@ -12,7 +12,10 @@ struct Case {
 };
 
 AttentionInput random_input(const Case& c, torch::Dtype type) {
-  AttentionInput in{torch::randn({c.B, c.L, 3, c.H, c.P}, type).requires_grad_(true), {}, c.dropout, 3,
+  AttentionInput in{torch::randn({c.B, c.L, 3, c.H, c.P}, type).requires_grad_(true),
+                    {},
+                    c.dropout,
+                    3,
                     {9, torch::full({1}, 4, torch::kLong), 1}};
   if (c.padded) {
     in.lengths = torch::randint(1, c.L + 1, {c.B}, torch::kInt);
@@ -66,13 +69,15 @@ TEST(AttentionEdgeTest, StaysFiniteForLargeScores) {
   EXPECT_TRUE(torch::isfinite(attention(in)).all().item<bool>());
 }
 
-// Rows of a batch differ in length; the working memory of each must be its own (2000 and 1057 are cut into blocks of 65 and 124).
+// Rows of a batch differ in length; the working memory of each must be its own (2000 and 1057 are cut into
+// blocks of 65 and 124).
 TEST(AttentionEdgeTest, LongRowsOfDifferentLengthsEqualTheDefinition) {
   torch::manual_seed(3);
   AttentionInput in = random_input({3, 2000, 1, 2, false, 0.1}, torch::kFloat);
   in.lengths = torch::tensor({1057, 2000, 1024}, torch::kInt);
   const auto ours = results(in, attention), reference = results(in, attention_reference);
-  for (size_t i = 0; i < ours.size(); ++i) EXPECT_TRUE(torch::allclose(ours[i], reference[i], 1e-3, 1e-4)) << i;
+  for (size_t i = 0; i < ours.size(); ++i)
+    EXPECT_TRUE(torch::allclose(ours[i], reference[i], 1e-3, 1e-4)) << i;
 }
 
 TEST(AttentionEdgeTest, WorksInTrainingAfterInference) {

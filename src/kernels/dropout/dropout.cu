@@ -16,9 +16,9 @@ __device__ double scaled(double x, float scale) {
 }
 
 template <class T>
-__global__ void dropout_kernel(const T* __restrict__ in, T* __restrict__ out, int64_t rows, int64_t length, int64_t width,
-                               int64_t first_row, uint64_t seed, uint64_t site, const int64_t* step, uint32_t threshold,
-                               float scale) {
+__global__ void dropout_kernel(const T* __restrict__ in, T* __restrict__ out, int64_t rows, int64_t length,
+                               int64_t width, int64_t first_row, uint64_t seed, uint64_t site,
+                               const int64_t* step, uint32_t threshold, float scale) {
   const int64_t blocks = (width + 7) / 8;
   const int64_t thread = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (thread >= rows * length * blocks) return;
@@ -41,8 +41,8 @@ void launch(const DropoutArguments& a, void* stream) {
   constexpr int kBlock = 256;
   const auto grid = static_cast<unsigned>((threads + kBlock - 1) / kBlock);
   dropout_kernel<T><<<grid, kBlock, 0, static_cast<cudaStream_t>(stream)>>>(
-      static_cast<const T*>(a.in), static_cast<T*>(a.out), a.rows, a.length, a.width, a.first_row, a.seed, a.site, a.step,
-      a.rate.threshold, a.rate.scale);
+      static_cast<const T*>(a.in), static_cast<T*>(a.out), a.rows, a.length, a.width, a.first_row, a.seed,
+      a.site, a.step, a.rate.threshold, a.rate.scale);
 }
 
 }  // namespace
