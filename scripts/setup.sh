@@ -44,8 +44,8 @@ install_packages() { # install_packages fatal|optional PACKAGE…
   fi
   say "installing: $missing"
   local log=.deps/apt.log
-  $as apt-get update -qq >"$log" 2>&1 || true
-  if ! $as env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >>"$log" 2>&1; then
+  timeout 180 $as apt-get update -qq >"$log" 2>&1 || true
+  if ! timeout 900 $as env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >>"$log" 2>&1; then
     if [ "$how" = optional ]; then say "not available here: $missing (going on without)"; return 0; fi
     say "could not install $missing (see $log); going on, the build will say what it lacks"
   fi
@@ -75,7 +75,10 @@ version_of() { sed -n "s/^__version__ = '\([0-9.]*\).*/\1/p" "$1/version.py" 2>/
 package_in() { "$1" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])' 2>/dev/null; }
 complete() { # complete DIR: the pinned LibTorch with the libraries this build needs
   [ "$(version_of "$1")" = "$torch_version" ] && [ -f "$1/lib/libtorch_cpu.so" ] || return 1
-  [ "$cuda" = OFF ] && [ "$purpose" != bench ] || ls "$1"/../nvidia/cu13/lib/libcublas.so.* "$1"/lib/libcublas.so.* >/dev/null 2>&1
+  if [ "$cuda" = OFF ] && [ "$purpose" != bench ]; then return 0; fi
+  local cublas
+  for cublas in "$1"/../nvidia/cu13/lib/libcublas.so.* "$1"/lib/libcublas.so.*; do [ -e "$cublas" ] && return 0; done
+  return 1
 }
 
 pip_install() { .venv/bin/python -m pip install -q --disable-pip-version-check --no-input "$@" >&2; }

@@ -154,9 +154,12 @@ std::vector<Tensor> split_heads(const Tensor& qkv) {
   return qkv.permute({2, 0, 3, 1, 4}).unbind(0);
 }  // 3 × [B, H, L, P]
 
+// Added to the scores of padded keys. Finite: a tile of the library's kernel that holds nothing but −∞ computes ∞ − ∞.
+constexpr double kMasked = -30000;
+
 Tensor attention_library(const AttentionInput& in) {
   std::optional<Tensor> mask;
-  if (in.lengths.defined()) mask = key_mask(in);
+  if (in.lengths.defined()) mask = ((~key_mask(in)).to(in.qkv.scalar_type()) * kMasked).expand({-1, -1, in.qkv.size(1), -1});
   const auto heads = split_heads(in.qkv);
   return at::scaled_dot_product_attention(heads[0], heads[1], heads[2], mask, in.dropout).transpose(1, 2);
 }
