@@ -217,8 +217,8 @@ std::string attention_implementation(const torch::Device& device, torch::Dtype d
   if (device.is_cpu()) return "lra: blocked, fused with mask and counter dropout, no L×L tensor";
   if (dtype == torch::kFloat) return "library: memory-efficient SDPA (fp32 has no flash kernel)";
   return padded    ? "library: memory-efficient SDPA (flash takes no key mask)"
-         : dropout ? "library: flash or cuDNN SDPA with the device generator, reseeded every step"
-                   : "library: flash or cuDNN SDPA";
+         : dropout ? "library: flash SDPA with the device generator, reseeded every step"
+                   : "library: flash SDPA";
 }
 
 }  // namespace lra
