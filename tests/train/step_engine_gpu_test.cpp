@@ -16,13 +16,16 @@ class GpuTest : public testing::Test {
   const torch::Device cuda_{torch::kCUDA, 0};
 };
 
-DropoutKey key_on(const torch::Device& device) { return {42, torch::full({1}, 7, torch::TensorOptions(torch::kLong).device(device)), 3}; }
+DropoutKey key_on(const torch::Device& device) {
+  return {42, torch::full({1}, 7, torch::TensorOptions(torch::kLong).device(device)), 3};
+}
 
 TEST_F(GpuTest, DropoutGivesTheBitsOfTheCpu) {
   for (const auto& shape : std::vector<std::vector<int64_t>>{{3, 5, 7}, {2, 129, 64}, {4, 9}, {2, 3, 515}}) {
     for (const auto type : {torch::kFloat, torch::kDouble}) {
       const Tensor x = torch::randn(shape, type);
-      EXPECT_TRUE(torch::equal(dropout(x.to(cuda_), 0.3, 5, key_on(cuda_)).cpu(), dropout(x, 0.3, 5, key_on(torch::kCPU))));
+      EXPECT_TRUE(torch::equal(dropout(x.to(cuda_), 0.3, 5, key_on(cuda_)).cpu(),
+                               dropout(x, 0.3, 5, key_on(torch::kCPU))));
     }
   }
 }
@@ -33,7 +36,8 @@ TEST_F(GpuTest, DropoutInBfloat16KeepsTheSameElements) {
   EXPECT_TRUE(torch::equal(kept, dropout(x.to(torch::kFloat), 0.3, 5, key_on(torch::kCPU)) != 0));
 }
 
-// Losses of training steps with elementwise dropout (attention dropout is drawn by the library's kernel on CUDA).
+// Losses of training steps with elementwise dropout (attention dropout is drawn by the library's kernel on
+// CUDA).
 std::vector<double> losses(const torch::Device& device, torch::Dtype type, torch::Dtype compute, int steps) {
   EncoderConfig c = small_config();
   c.attention_dropout = 0;
@@ -71,6 +75,32 @@ TEST_F(GpuTest, AttentionOfPaddedRowsEqualsTheDefinition) {
   in.qkv = in.qkv.to(cuda_);
   in.lengths = in.lengths.to(cuda_);
   EXPECT_TRUE(torch::allclose(attention(in).cpu() * valid, expected * valid, 1e-4, 1e-5));
+}
+
+// The backward pass of the library's kernel must draw the mask of its forward pass: held against a difference
+// quotient.
+TEST_F(GpuTest, AttentionDropoutGradientBelongsToTheMaskOfItsForwardPass) {
+  torch::manual_seed(2);
+  for (const bool padded : {false, true}) {
+    AttentionInput in{
+        torch::randn({2, 65, 3, 2, 32}).to(cuda_).requires_grad_(true), {}, 0.3, 0, key_on(cuda_)};
+    if (padded) in.lengths = torch::tensor({65, 40}, torch::kInt).to(cuda_);
+    const Tensor weights = torch::randn({2, 65, 2, 32}).to(cuda_),
+                 direction = torch::randn({2, 65, 3, 2, 32}).to(cuda_);
+    const auto value = [&](const Tensor& qkv) {
+      seed_device_generator(cuda_, 9, uint64_t{5} << 32);
+      AttentionInput moved = in;
+      moved.qkv = qkv;
+      return (attention(moved) * weights).to(torch::kDouble).sum();
+    };
+    value(in.qkv).backward();
+    const double slope = (in.qkv.grad() * direction).to(torch::kDouble).sum().item<double>();
+    const torch::NoGradGuard no_grad;
+    constexpr double kStep = 1e-3;
+    const double quotient =
+        (value(in.qkv + kStep * direction) - value(in.qkv - kStep * direction)).item<double>() / (2 * kStep);
+    EXPECT_NEAR(quotient, slope, 0.02 * std::abs(slope) + 0.05) << (padded ? "padded" : "full");
+  }
 }
 
 }  // namespace
