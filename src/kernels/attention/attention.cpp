@@ -80,7 +80,7 @@ void for_each_head(CpuProblem& p, const F& f) {
   parallel_tasks(p.rows() * p.heads(), [&](int64_t task) {
     const int64_t row = task / p.heads(), h = task % p.heads();
     const AttentionHead<T> head = p.head<T>(row, h);
-    f(row, h, head, scratch_of<T>(attention_scratch(head.length)));
+    f(row, h, head, scratch_of<T>(attention_scratch(head.length, head.width)));
   });
 }
 
@@ -154,12 +154,14 @@ std::vector<Tensor> split_heads(const Tensor& qkv) {
   return qkv.permute({2, 0, 3, 1, 4}).unbind(0);
 }  // 3 × [B, H, L, P]
 
-// Added to the scores of padded keys. Finite: a tile of the library's kernel that holds nothing but −∞ computes ∞ − ∞.
+// Added to the scores of padded keys. Finite: a tile of the library's kernel that holds nothing but −∞
+// computes ∞ − ∞.
 constexpr double kMasked = -30000;
 
 Tensor attention_library(const AttentionInput& in) {
   std::optional<Tensor> mask;
-  if (in.lengths.defined()) mask = ((~key_mask(in)).to(in.qkv.scalar_type()) * kMasked).expand({-1, -1, in.qkv.size(1), -1});
+  if (in.lengths.defined())
+    mask = ((~key_mask(in)).to(in.qkv.scalar_type()) * kMasked).expand({-1, -1, in.qkv.size(1), -1});
   const auto heads = split_heads(in.qkv);
   return at::scaled_dot_product_attention(heads[0], heads[1], heads[2], mask, in.dropout).transpose(1, 2);
 }

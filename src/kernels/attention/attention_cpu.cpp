@@ -96,45 +96,78 @@ LRA_CPU_CLONES void backward_rows_clones(double* s, double* g, int64_t rows, int
   backward_rows(s, g, rows, row_stride, h, d_out, i0, bits);
 }
 
+// Rows that lie `stride` apart, side by side: a head's keys are spread over as many memory pages as there are
+// positions, and every product would walk all of them again.
+template <class T>
+void pack(const T* from, int64_t stride, T* to, int64_t rows, int64_t width) {
+  for (int64_t i = 0; i < rows; ++i) std::copy_n(from + i * stride, width, to + i * width);
+}
+template <class T>
+void unpack(const T* from, T* to, int64_t stride, int64_t rows, int64_t width) {
+  for (int64_t i = 0; i < rows; ++i) std::copy_n(from + i * width, width, to + i * stride);
+}
+
+// Scratch: two tiles of scores, four packed [L, P] matrices, one row of dropout numbers.
+template <class T>
+struct Scratch {
+  T *scores, *gradients, *k, *v, *d_k, *d_v;
+  uint16_t* bits;
+
+  Scratch(T* memory, int64_t length, int64_t width) {
+    const int64_t tile = block_size(length) * padded(length), matrix = padded(length * width);
+    scores = memory;
+    gradients = scores + tile;
+    k = gradients + tile;
+    v = k + matrix;
+    d_k = v + matrix;
+    d_v = d_k + matrix;
+    bits = reinterpret_cast<uint16_t*>(d_v + matrix);
+  }
+};
+
 template <class T>
 void forward(const AttentionHead<T>& h, T* scratch) {
-  const int64_t n = h.length, block = block_size(n), row_stride = padded(n);
-  T* s = scratch;
-  auto* bits = reinterpret_cast<uint16_t*>(scratch + block * row_stride);
+  const int64_t n = h.length, P = h.width, block = block_size(n), row_stride = padded(n);
+  const Scratch<T> at(scratch, n, P);
+  pack(h.k, h.stride, at.k, n, P);
+  pack(h.v, h.stride, at.v, n, P);
   for (int64_t i0 = 0; i0 < n; i0 += block) {
     const int64_t rows = std::min(block, n - i0);
-    gemm<T>(false, true, rows, n, h.width, h.scale, h.q + i0 * h.stride, h.stride, h.k, h.stride, T(0), s,
+    gemm<T>(false, true, rows, n, P, h.scale, h.q + i0 * h.stride, h.stride, at.k, P, T(0), at.scores,
             row_stride);
-    forward_rows_clones(s, rows, n, row_stride, h, i0, bits);
-    gemm<T>(false, false, rows, h.width, n, T(1), s, row_stride, h.v, h.stride, T(0),
-            h.out + i0 * h.out_stride, h.out_stride);
+    forward_rows_clones(at.scores, rows, n, row_stride, h, i0, at.bits);
+    gemm<T>(false, false, rows, P, n, T(1), at.scores, row_stride, at.v, P, T(0), h.out + i0 * h.out_stride,
+            h.out_stride);
   }
 }
 
 template <class T>
 void backward(const AttentionHead<T>& h, const AttentionHeadGradient<T>& d, T* scratch) {
-  const int64_t n = h.length, block = block_size(n), row_stride = padded(n);
-  T *s = scratch, *g = scratch + block * row_stride;
-  auto* bits = reinterpret_cast<uint16_t*>(scratch + 2 * block * row_stride);
+  const int64_t n = h.length, P = h.width, block = block_size(n), row_stride = padded(n);
+  const Scratch<T> at(scratch, n, P);
+  pack(h.k, h.stride, at.k, n, P);
+  pack(h.v, h.stride, at.v, n, P);
   for (int64_t i0 = 0; i0 < n; i0 += block) {
     const int64_t rows = std::min(block, n - i0);
     const T* q = h.q + i0 * h.stride;
     const T* d_out = d.d_out + i0 * h.out_stride;
     const T keep = i0 == 0 ? T(0) : T(1);
-    gemm<T>(false, true, rows, n, h.width, h.scale, q, h.stride, h.k, h.stride, T(0), s, row_stride);
-    gemm<T>(false, true, rows, n, h.width, T(1), d_out, h.out_stride, h.v, h.stride, T(0), g, row_stride);
-    backward_rows_clones(s, g, rows, row_stride, h, d.d_out, i0, bits);
-    gemm<T>(true, false, n, h.width, rows, T(1), s, row_stride, d_out, h.out_stride, keep, d.d_v, h.stride);
-    gemm<T>(false, false, rows, h.width, n, h.scale, g, row_stride, h.k, h.stride, T(0),
-            d.d_q + i0 * h.stride, h.stride);
-    gemm<T>(true, false, n, h.width, rows, h.scale, g, row_stride, q, h.stride, keep, d.d_k, h.stride);
+    T *s = at.scores, *g = at.gradients;
+    gemm<T>(false, true, rows, n, P, h.scale, q, h.stride, at.k, P, T(0), s, row_stride);
+    gemm<T>(false, true, rows, n, P, T(1), d_out, h.out_stride, at.v, P, T(0), g, row_stride);
+    backward_rows_clones(s, g, rows, row_stride, h, d.d_out, i0, at.bits);
+    gemm<T>(true, false, n, P, rows, T(1), s, row_stride, d_out, h.out_stride, keep, at.d_v, P);
+    gemm<T>(false, false, rows, P, n, h.scale, g, row_stride, at.k, P, T(0), d.d_q + i0 * h.stride, h.stride);
+    gemm<T>(true, false, n, P, rows, h.scale, g, row_stride, q, h.stride, keep, at.d_k, P);
   }
+  unpack(at.d_k, d.d_k, h.stride, n, P);
+  unpack(at.d_v, d.d_v, h.stride, n, P);
 }
 
 }  // namespace
 
-int64_t attention_scratch(int64_t length) {
-  return 2 * block_size(length) * padded(length) + padded(length) + 64;
+int64_t attention_scratch(int64_t length, int64_t width) {
+  return 2 * block_size(length) * padded(length) + 4 * padded(length * width) + padded(length);
 }
 
 void attention_forward_cpu(const AttentionHead<float>& head, float* scratch) { forward(head, scratch); }

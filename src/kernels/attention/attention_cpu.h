@@ -26,7 +26,7 @@ struct AttentionHeadGradient {
 };
 
 // Elements of scratch that a head of this length needs, aligned to 64 bytes.
-int64_t attention_scratch(int64_t length);
+int64_t attention_scratch(int64_t length, int64_t width);
 
 void attention_forward_cpu(const AttentionHead<float>& head, float* scratch);
 void attention_forward_cpu(const AttentionHead<double>& head, double* scratch);
