@@ -10,9 +10,9 @@
 namespace lra {
 namespace {
 
-// Queries per block: two L×block tiles of floats stay within a megabyte, and small heads go in one block.
+// Queries per block: an L×block tile of floats stays within a megabyte, and small heads go in one block.
 int64_t block_size(int64_t length) {
-  return std::clamp<int64_t>((int64_t{1} << 17) / std::max<int64_t>(length, 1), 16, 128);
+  return std::clamp<int64_t>((int64_t{1} << 18) / std::max<int64_t>(length, 1), 16, 128);
 }
 
 int64_t padded(int64_t n) { return (n + 15) / 16 * 16; }
