@@ -9,7 +9,7 @@
 //
 // Differences: the paper is post-norm with √D-scaled embeddings; the arena's code is neither, and so are we.
 // The arena's code masks by adding −1e10 and masks queries too, so that a padded query attends uniformly to
-// everything; here padding is never attended to and padded queries give zero.
+// everything; here padding is never attended to, and what padded queries give is never read.
 #include "kernels/attention/attention.h"
 #include "models/model.h"
 
