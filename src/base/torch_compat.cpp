@@ -1,5 +1,6 @@
 #include "base/torch_compat.h"
 
+#include <chrono>
 #include <dlfcn.h>
 #include <filesystem>
 #include <fstream>
@@ -9,7 +10,6 @@
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/Parallel.h>
 #include <ATen/detail/CUDAHooksInterface.h>
-#include <ATen/ops/_fused_adamw.h>
 
 #include "base/error.h"
 #include "base/tensor_threads.h"
@@ -100,10 +100,6 @@ const CudaStatus& load_cuda() {
     } catch (const std::exception& e) {
       s.why = e.what();
     }
-    // A precaution: with cuDNN's attention allowed, two bf16 runs with mask and dropout met a gradient of q
-    // that was not finite while those of k and v were; a run without it did not. Which kernel was at fault is
-    // not established.
-    at::globalContext().setSDPUseCuDNN(false);
     if (!s.available && s.why.empty()) s.why = "no CUDA device or driver was found on this machine";
     return s;
   }();
@@ -147,19 +143,19 @@ std::string device_name(const torch::Device& device) {
 
 void set_tensor_threads(int n) { at::set_num_threads(n); }
 
-void fused_adamw(const AdamWBuffers& b, const Tensor& steps, const Tensor& lr, double beta1, double beta2,
-                 double weight_decay, double eps, const Tensor& found_bad) {
-  at::_fused_adamw_({b.parameters}, {b.gradients}, {b.first}, {b.second}, {}, {steps}, lr, beta1, beta2,
-                    weight_decay, eps, /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/std::nullopt,
-                    found_bad);
-}
-
 void seed_device_generator(const torch::Device& device, uint64_t seed, uint64_t offset) {
   if (device.is_cpu()) return;  // CPU kernels draw from counters of their own
   at::Generator generator = at::globalContext().defaultGenerator(device);
   const std::lock_guard lock(generator.mutex());
   generator.unsafeGetGeneratorImpl()->set_current_seed(seed);
   generator.unsafeGetGeneratorImpl()->set_offset(offset);
+}
+
+void set_numerics(bool tf32, bool deterministic) {
+  at::globalContext().setFloat32MatmulPrecision(tf32 ? "high" : "highest");
+  // cuBLAS keeps its own promise only with a fixed workspace, read when its first handle is made.
+  if (deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/1);
+  at::globalContext().setDeterministicAlgorithms(deterministic, /*warn_only=*/true);
 }
 
 int64_t peak_memory_bytes(const torch::Device& device) {
@@ -180,6 +176,39 @@ void reset_peak_memory(const torch::Device& device) {
   } else {
     std::ofstream("/proc/self/clear_refs") << "5";  // the high-water mark of resident memory
   }
+}
+
+void release_device_memory() {
+  if (load_cuda().available) at::accelerator::emptyCache();
+}
+
+int64_t free_device_memory(const torch::Device& device) {
+  return static_cast<int64_t>(at::accelerator::getMemoryInfo(device.index()).first);
+}
+
+struct DeviceTimer::State {
+  torch::Device device;
+  std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
+  std::optional<c10::Event> first, last;
+};
+
+DeviceTimer::DeviceTimer(const torch::Device& device) : state_(std::make_unique<State>(State{device, {}, {}, {}})) {
+  state_->began = std::chrono::steady_clock::now();
+  if (!device.is_cuda()) return;
+  state_->first.emplace(device.type(), c10::EventFlag::BACKEND_DEFAULT);
+  state_->last.emplace(device.type(), c10::EventFlag::BACKEND_DEFAULT);
+  state_->first->record(at::accelerator::getCurrentStream(device.index()));
+}
+
+DeviceTimer::~DeviceTimer() = default;
+
+double DeviceTimer::milliseconds() const {
+  if (!state_->first) {
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - state_->began).count();
+  }
+  state_->last->record(at::accelerator::getCurrentStream(state_->device.index()));
+  state_->last->synchronize();
+  return state_->first->elapsedTime(*state_->last);
 }
 
 void synchronize(const torch::Device& device) {

@@ -41,21 +41,31 @@ const CudaStatus& load_cuda();
 torch::Device parse_device(const std::string& name);
 std::string device_name(const torch::Device& device);
 
-// One AdamW step over flat buffers; learning rate, step count and the stop flag are tensors on the device, so
-// nothing is read by the host: p ← p − lr·wd·p − lr·m̂/(√v̂ + ε). `steps` counts from 1; `found_bad` > 0 leaves
-// everything as it is.
-struct AdamWBuffers {
-  Tensor parameters, gradients, first, second;
-};
-void fused_adamw(const AdamWBuffers& buffers, const Tensor& steps, const Tensor& lr, double beta1,
-                 double beta2, double weight_decay, double eps, const Tensor& found_bad);
-
 // Gives the device's default generator a state that depends on (seed, offset) alone: library kernels that
 // draw their own random numbers (fused attention dropout on CUDA) then repeat after a resume.
 void seed_device_generator(const torch::Device& device, uint64_t seed, uint64_t offset);
 
+// Whether fp32 products on CUDA may use TF32, and whether kernels whose results change from run to run are avoided.
+void set_numerics(bool tf32, bool deterministic);
+
 int64_t peak_memory_bytes(const torch::Device& device);
 void reset_peak_memory(const torch::Device& device);
 void synchronize(const torch::Device& device);
+void release_device_memory();  // that the allocator holds and nobody uses
+int64_t free_device_memory(const torch::Device& device);
+
+// Time that the device works, between its making and `milliseconds`, which waits; wall time on a CPU.
+class DeviceTimer {
+ public:
+  explicit DeviceTimer(const torch::Device& device);
+  ~DeviceTimer();
+  DeviceTimer(const DeviceTimer&) = delete;
+  DeviceTimer& operator=(const DeviceTimer&) = delete;
+  double milliseconds() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace lra

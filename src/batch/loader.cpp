@@ -10,44 +10,26 @@ namespace {
 
 constexpr size_t kPrefetched = 2;
 
-Sequences pad(const Dataset& data, std::span<const int64_t> indices, bool second) {
-  const auto rows = static_cast<int64_t>(indices.size());
+Sequences gather(const Dataset& data, std::span<const int64_t> indices, bool second, const LayoutOptions& layout,
+                 int64_t first_row) {
   const auto tokens_of = [&](int64_t i) { return second ? data.tokens2(i) : data.tokens(i); };
+  const int32_t lead = layout.cls ? 1 : 0;
+  std::vector<int32_t> lengths;
+  for (const int64_t i : indices) lengths.push_back(static_cast<int32_t>(tokens_of(i).size()) + lead);
   Sequences out;
-  out.lengths = torch::empty({rows}, torch::kInt);
-  auto* lengths = out.lengths.mutable_data_ptr<int32_t>();
-  int64_t longest = 1, shortest = data.info().max_length;
-  for (int64_t r = 0; r < rows; ++r) {
-    const int64_t n = tokens_of(indices[static_cast<size_t>(r)]).size();
-    lengths[r] = static_cast<int32_t>(n);
-    longest = std::max(longest, n);
-    shortest = std::min(shortest, n);
-  }
-  out.full = shortest == longest;
-  out.tokens = torch::zeros({rows, longest}, torch::kInt);
+  out.rows = lay_out(lengths, layout.packed, first_row);
+  out.tokens = torch::zeros({out.rows.positions}, torch::kInt);
   auto* tokens = out.tokens.mutable_data_ptr<int32_t>();
-  for (int64_t r = 0; r < rows; ++r) {
-    tokens_of(indices[static_cast<size_t>(r)])
-        .copy_to({tokens + r * longest, static_cast<size_t>(lengths[r])});
+  const auto* offsets = out.rows.offsets.const_data_ptr<int32_t>();
+  for (size_t r = 0; r < indices.size(); ++r) {
+    int32_t* row = tokens + offsets[r];
+    if (layout.cls) *row = static_cast<int32_t>(layout.cls_id);
+    tokens_of(indices[r]).copy_to({row + lead, static_cast<size_t>(lengths[r] - lead)});
   }
   return out;
 }
 
 }  // namespace
-
-Batch Batch::to(const torch::Device& device) const {
-  if (device.is_cpu()) return *this;
-  const auto move = [&](const torch::Tensor& t) {
-    return t.defined() ? t.to(device, /*non_blocking=*/true) : t;
-  };
-  Batch moved = *this;
-  for (Sequences* s : {&moved.input, &moved.second}) {
-    s->tokens = move(s->tokens);
-    s->lengths = move(s->lengths);
-  }
-  moved.labels = move(labels);
-  return moved;
-}
 
 int64_t shuffled_index(int64_t j, int64_t n, uint64_t seed) {
   const auto epoch = static_cast<uint64_t>(j / n);
@@ -55,18 +37,17 @@ int64_t shuffled_index(int64_t j, int64_t n, uint64_t seed) {
                                        stream_id("batch.order") ^ epoch));
 }
 
-Batch collate(const Dataset& data, std::span<const int64_t> indices) {
+Batch collate(const Dataset& data, std::span<const int64_t> indices, const LayoutOptions& layout,
+              int64_t first_row) {
   Batch batch;
   batch.rows = static_cast<int64_t>(indices.size());
-  batch.input = pad(data, indices, false);
-  batch.real_tokens = batch.input.lengths.sum().item<int64_t>();
-  if (data.has_second()) {
-    batch.second = pad(data, indices, true);
-    batch.real_tokens += batch.second.lengths.sum().item<int64_t>();
-  }
+  batch.input = gather(data, indices, false, layout, first_row);
+  if (data.has_second()) batch.second = gather(data, indices, true, layout, first_row);
   batch.labels = torch::empty({batch.rows}, torch::kLong);
   for (int64_t r = 0; r < batch.rows; ++r) {
-    batch.labels.mutable_data_ptr<int64_t>()[r] = data.label(indices[static_cast<size_t>(r)]);
+    const int64_t i = indices[static_cast<size_t>(r)];
+    batch.labels.mutable_data_ptr<int64_t>()[r] = data.label(i);
+    batch.real_tokens += data.tokens(i).size() + (data.has_second() ? data.tokens2(i).size() : 0);
   }
   return batch;
 }
@@ -80,10 +61,9 @@ std::vector<Batch> Loader::make(const Dataset& data, const LoaderOptions& option
   for (int64_t m = 0; m < options.micro_batches; ++m) {
     const int64_t first = m * options.batch / options.micro_batches;
     const int64_t last = (m + 1) * options.batch / options.micro_batches;
-    Batch part = collate(
-        data, std::span(indices).subspan(static_cast<size_t>(first), static_cast<size_t>(last - first)));
-    part.first_row = first;
-    parts.push_back(std::move(part));
+    parts.push_back(collate(
+        data, std::span(indices).subspan(static_cast<size_t>(first), static_cast<size_t>(last - first)),
+        options.layout, first));
   }
   return parts;
 }

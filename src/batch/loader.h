@@ -21,13 +21,15 @@ namespace lra {
 // of an epoch.
 int64_t shuffled_index(int64_t j, int64_t n, uint64_t seed);
 
-// Rows in the order of `indices`, padded to the longest among them.
-Batch collate(const Dataset& data, std::span<const int64_t> indices);
+// Rows in the order of `indices`; the first is row `first_row` of the whole batch.
+Batch collate(const Dataset& data, std::span<const int64_t> indices, const LayoutOptions& layout,
+              int64_t first_row = 0);
 
 struct LoaderOptions {
   int64_t batch = 32;         // examples a step
   int64_t micro_batches = 1;  // parts it is split into
   uint64_t seed = 0;
+  LayoutOptions layout;
 };
 
 class Loader {

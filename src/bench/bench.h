@@ -21,6 +21,8 @@ struct BenchCase {
   EncoderConfig sizes;
   int64_t batch = 32;
   std::string phase = "train";  // or "forward"
+  std::string data = {};        // a split whose examples are trained on instead of random tokens in full rows
+  bool eager = false;           // operation by operation, to show what the graph saves
 };
 
 // Named sets of cases; "foundation" is what `make bench` runs.
@@ -31,6 +33,7 @@ struct BenchOptions {
   std::string device, dtype;  // empty: as for training
   double seconds = 10;        // of measuring a case and implementation
   int64_t repeats = 50;       // at most
+  bool deterministic = false;
   bool peers = false;
   std::vector<std::string> peer_modes = {"eager", "compile"};
   fs::path peers_folder = "bench/peers";
@@ -47,6 +50,17 @@ struct BenchRow {
 };
 
 std::vector<BenchRow> run_bench(const std::vector<BenchCase>& cases, const BenchOptions& options);
+// The largest batch that fits into the device's memory, to a sixteenth.
+int64_t find_max_batch(const BenchCase& c, const BenchOptions& options);
 Json bench_json(const std::vector<BenchRow>& rows, const BenchOptions& options);
+
+// The fused kernels one by one (kernels/kernel_bench.h), beside a plain copy of as many bytes.
+struct KernelRow {
+  std::string kernel, name;
+  int64_t bytes = 0;
+  double ms = 0, gigabytes_per_s = 0, share_of_copy = 0;
+};
+std::vector<KernelRow> run_kernel_bench(const BenchOptions& options, int64_t positions, int64_t width);
+Json kernel_json(const std::vector<KernelRow>& rows, const BenchOptions& options);
 
 }  // namespace lra

@@ -8,6 +8,7 @@
 #include "base/config.h"
 #include "base/table.h"
 #include "cli/verb.h"
+#include "data/dataset.h"
 #include "models/catalogue.h"
 
 namespace lra {
@@ -54,6 +55,16 @@ class Bench : public Verb {
         ->capture_default_str();
     app_->add_option("--python", options_.python,
                      "interpreter for the peers; default .venv/bin/python, else python3");
+    app_->add_option("--train-on", data_,
+                     "a split's .safetensors file: train on its examples, with their real lengths, instead of random "
+                     "tokens in full rows")
+        ->type_name("FILE");
+    app_->add_flag("--eager", eager_, "on CUDA: operation by operation instead of one graph a step");
+    app_->add_flag("--deterministic", options_.deterministic, "as lra train --deterministic: shows its price");
+    app_->add_flag("--max-batch", max_batch_, "find the largest batch that fits into the device's memory");
+    app_->add_flag("--kernels", kernels_,
+                   "the fused kernels one by one, on LENGTH·BATCH positions, with their share of copy bandwidth");
+    app_->add_option("--kernel-width", kernel_width_, "width of the positions for --kernels")->capture_default_str();
     app_->add_option("-o,--output", output_, "also write the JSON to FILE")->type_name("FILE");
     add_device_options(*app_, shared_);
     add_common_options(*app_, shared_);
@@ -63,6 +74,8 @@ class Bench : public Verb {
   int run() override {
     options_.device = shared_.device;
     options_.dtype = shared_.dtype;
+    if (kernels_) return run_kernels();
+    if (max_batch_) return run_max_batch();
     const auto rows = run_bench(cases(), options_);
     Json document = bench_json(rows, options_);
     document["env"]["command"] = command_line();
@@ -76,7 +89,53 @@ class Bench : public Verb {
   }
 
  private:
+  void finish(Json document) const {
+    document["env"]["command"] = command_line();
+    if (!output_.empty()) write_text(output_, document.dump(2) + "\n");
+    if (shared_.json) print_json(document);
+  }
+
+  int run_kernels() const {
+    const auto rows = run_kernel_bench(options_, batches_.front() * lengths_.front(), kernel_width_);
+    finish(kernel_json(rows, options_));
+    if (shared_.json) return 0;
+    std::vector<std::vector<std::string>> table;
+    for (const auto& r : rows) {
+      table.push_back({r.kernel, r.name, fmt::format("{:.1f}", static_cast<double>(r.bytes) / 1e6),
+                       fmt::format("{:.4f}", r.ms), fmt::format("{:.0f}", r.gigabytes_per_s),
+                       fmt::format("{:.0f} %", 100 * r.share_of_copy)});
+    }
+    std::cout << format_table({"kernel", "case", "MB", "ms", "GB/s", "of a copy"}, table);
+    return 0;
+  }
+
+  int run_max_batch() const {
+    Json rows = Json::array();
+    std::vector<std::vector<std::string>> table;
+    for (const auto& c : cases()) {
+      const int64_t batch = find_max_batch(c, options_);
+      rows.push_back({{"model", c.model}, {"length", c.sizes.max_length}, {"max_batch", batch}});
+      table.push_back({c.model, std::to_string(c.sizes.max_length), std::to_string(batch)});
+    }
+    finish({{"env", Json::object()}, {"rows", rows}});
+    if (!shared_.json) std::cout << format_table({"model", "L", "largest batch"}, table);
+    return 0;
+  }
+
   std::vector<BenchCase> cases() const {
+    auto out = plain_cases();
+    for (auto& c : out) {
+      c.eager = eager_;
+      if (data_.empty()) continue;
+      const DatasetInfo info = Dataset(data_).info();
+      c.data = data_;
+      c.sizes.vocab_size = info.vocab_size, c.sizes.num_classes = info.num_classes;
+      c.sizes.max_length = info.max_length;
+    }
+    return out;
+  }
+
+  std::vector<BenchCase> plain_cases() const {
     std::vector<BenchCase> out;
     if (!suite_.empty()) {
       std::vector<std::string> known;
@@ -105,7 +164,9 @@ class Bench : public Verb {
             fail("bench", "lengths and batches must be at least 1, found {} and {}.", length, batch);
           for (const auto& phase : phases_) {
             sizes.max_length = length;
-            out.push_back({"", model, sizes, batch, phase});
+            BenchCase c;
+            c.model = model, c.sizes = sizes, c.batch = batch, c.phase = phase;
+            out.push_back(c);
           }
         }
       }
@@ -149,7 +210,9 @@ class Bench : public Verb {
   CLI::App* app_ = nullptr;
   Shared shared_;
   BenchOptions options_;
-  std::string suite_, output_;
+  std::string suite_, output_, data_;
+  bool eager_ = false, max_batch_ = false, kernels_ = false;
+  int64_t kernel_width_ = 512;
   std::vector<std::string> only_, models_ = {"transformer"}, phases_ = {"train"};
   std::vector<int64_t> lengths_ = {1024}, batches_ = {32};
 };

@@ -31,6 +31,8 @@ class Train : public Verb {
     app_->add_flag("--force", force_, "replace a run that is there")->excludes(resume);
     app_->add_flag("--dry-run", dry_run_,
                    "print the resolved configuration, parameters and memory, and stop");
+    app_->add_flag("--deterministic", deterministic_,
+                   "on a GPU: the same bits in every run, at a price that lra bench prints (CPU runs always are)");
     add_config_options(*app_, shared_);
     add_device_options(*app_, shared_);
     add_data_option(*app_, shared_);
@@ -72,6 +74,7 @@ class Train : public Verb {
     if (steps_option_->count() > 0) r.steps = steps_;
     r.device = shared_.device;
     r.dtype = shared_.dtype;
+    r.deterministic = deterministic_;
     return r;
   }
 
@@ -81,7 +84,7 @@ class Train : public Verb {
 
   // A resumed run is what its own config.yaml says; options that would change it are refused.
   RunConfig resumed(fs::path& run) const {
-    for (const char* option : {"--config", "--set", "--steps", "--device", "--dtype"}) {
+    for (const char* option : {"--config", "--set", "--steps", "--device", "--dtype", "--deterministic"}) {
       if (app_->count(option) > 0) {
         fail("train", "--resume goes on with the run as it was configured; leave out {}.", option);
       }
@@ -149,7 +152,7 @@ class Train : public Verb {
   Shared shared_;
   std::string model_, task_, run_;
   int64_t steps_ = 0;
-  bool resume_ = false, force_ = false, dry_run_ = false;
+  bool resume_ = false, force_ = false, dry_run_ = false, deterministic_ = false;
 };
 
 const Registered<Verb> train_verb(std::make_unique<Train>(), LRA_HERE);

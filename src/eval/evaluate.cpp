@@ -12,10 +12,12 @@ Evaluation evaluate(const Encoder& model, const Dataset& data, const EvaluateOpt
   std::vector<int64_t> predicted(static_cast<size_t>(data.size()));
   if (options.keep_predictions) result.predictions.resize(static_cast<size_t>(data.size()));
   double loss_sum = 0;
+  Forward forward;
+  forward.copies = options.copies;
   for (const auto& indices : evaluation_batches(data, options.batch)) {
     if (interrupted()) throw Interrupted("evaluation interrupted");
-    const Batch batch = collate(data, indices).to(options.device);
-    const torch::Tensor logits = model.forward(batch, {});  // [B, C]
+    const Batch batch = collate(data, indices, model.layout()).to(options.device);
+    const torch::Tensor logits = model.forward(batch, forward);  // [B, C]
     const torch::Tensor losses =
         torch::cross_entropy_loss(logits.to(torch::kDouble), batch.labels, {}, at::Reduction::Sum);
     loss_sum += losses.item<double>();

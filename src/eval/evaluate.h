@@ -35,6 +35,7 @@ struct Evaluation {
 struct EvaluateOptions {
   int64_t batch = 32;
   torch::Device device = torch::kCPU;
+  Tensor copies;  // the parameters in the type of the activations, where the caller keeps them (nn/layer.h)
   bool keep_predictions = false;
   const Task* task = nullptr;  // groups are counted where given
   std::function<void(int64_t done)> progress;

@@ -1,7 +1,7 @@
 // The Transformer: "Attention Is All You Need" (Vaswani et al., 2017), in the pre-norm form of the Long Range
 // Arena.
 //
-//   q, k, v = x W_q, x W_k, x W_v            [B, L, H, P] each, no bias
+//   q, k, v = x W_q, x W_k, x W_v            [T, H, P] each, no bias
 //   A = softmax(q kᵀ / √P)                    keys beyond a row's length left out
 //   y = dropout(A) v W_o
 //
@@ -11,6 +11,7 @@
 // The arena's code masks by adding −1e10 and masks queries too, so that a padded query attends uniformly to
 // everything; here padding is never attended to, and what padded queries give is never read.
 #include "kernels/attention/attention.h"
+#include "kernels/project/project.h"
 #include "models/model.h"
 
 namespace lra {
@@ -31,20 +32,26 @@ class SelfAttention : public Mixer {
   }
 
   Tensor forward(const Tensor& x, const Forward& f) const override {
-    return mix(stacked_linear(x, {q_->weight, k_->weight, v_->weight}), f, attention);
+    const Tensor projected = project(x, {q_->weight, k_->weight, v_->weight}, f.copies);
+    return o_->product(attend(projected, f, attention), f);
+  }
+  Tensor forward_first(const Tensor& x, const Forward& f) const override {
+    const int64_t B = f.rows.count, T = x.size(0);
+    const Tensor q = q_->product(take_rows(x, f.first_positions()), f).view({B, heads_, -1});
+    const Tensor kv = project(x, {k_->weight, v_->weight}, f.copies).view({T, 2, heads_, -1});
+    return o_->product(attention_first({q, kv, f.rows, f.dropout(dropout_, site_)}).view({B, -1}), f);
   }
   Tensor reference(const Tensor& x, const Forward& f) const override {
-    return mix(torch::cat({q_->forward(x), k_->forward(x), v_->forward(x)}, -1), f, attention_reference);
+    const Tensor projected = torch::cat({q_->reference(x), k_->reference(x), v_->reference(x)}, 1);
+    return o_->reference(attend(projected, f, attention_reference));
   }
 
  private:
+  // [T, 3·H·P] → [T, H·P]
   template <class Core>
-  Tensor mix(const Tensor& projected, const Forward& f, const Core& core) const {
-    const int64_t B = projected.size(0), L = projected.size(1);
-    const Tensor qkv = projected.view({B, L, 3, heads_, -1});
-    const Tensor out =
-        core(AttentionInput{qkv, f.lengths, f.training ? dropout_ : 0.0, site_, f.key});  // [B, L, H, P]
-    return o_->forward(out.reshape({B, L, -1}));
+  Tensor attend(const Tensor& projected, const Forward& f, const Core& core) const {
+    const int64_t T = projected.size(0);
+    return core(AttentionInput{projected.view({T, 3, heads_, -1}), f.rows, f.dropout(dropout_, site_)}).view({T, -1});
   }
 
   std::shared_ptr<Linear> q_, k_, v_, o_;

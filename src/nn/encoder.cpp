@@ -1,5 +1,8 @@
 #include "nn/encoder.h"
 
+#include "kernels/embed/embed.h"
+#include "kernels/pool/pool.h"
+
 namespace lra {
 
 StandardBlock::StandardBlock(const EncoderConfig& config, int64_t index, const std::string& mixer_name,
@@ -12,21 +15,33 @@ StandardBlock::StandardBlock(const EncoderConfig& config, int64_t index, const s
                                                                       config.dropout, block_site(index, 2)));
 }
 
-Tensor StandardBlock::forward(const Tensor& x, const Forward& f) const {
-  const auto name = [&](const char* part) {
-    return f.probe ? "blocks." + std::to_string(index_) + "." + part : std::string();
-  };
-  const Tensor mixed = mixer_->forward(mixer_norm_->forward(x), f);
-  f.look(name(mixer_name_.c_str()), mixed);
-  const Tensor middle = x + f.dropped(mixed, dropout_, block_site(index_, 1));
-  const Tensor fed = ff_->forward(ff_norm_->forward(middle), f);
-  f.look(name("feed_forward"), fed);
-  return middle + f.dropped(fed, dropout_, block_site(index_, 3));
+std::string StandardBlock::name(const char* part, const Forward& f) const {
+  return f.probe ? "blocks." + std::to_string(index_) + "." + part : std::string();
+}
+
+Residual StandardBlock::forward(const Residual& stream, const Forward& f) const {
+  const auto [x, normed] = stream.normed(*mixer_norm_);
+  return feed(x, mixer_->forward(normed, f), f);
+}
+
+Residual StandardBlock::forward_first(const Residual& stream, const Forward& f) const {
+  const auto [x, normed] = stream.normed(*mixer_norm_);
+  return feed(take_rows(x, f.first_positions()), mixer_->forward_first(normed, f), f.at_first_positions());
+}
+
+// What follows the mixer, position by position.
+Residual StandardBlock::feed(const Tensor& x, const Tensor& mixed, const Forward& f) const {
+  f.look(name(mixer_name_.c_str(), f), mixed);
+  const Residual middle{x, mixed, {}, f.dropout(dropout_, block_site(index_, 1))};
+  const auto [y, normed] = middle.normed(*ff_norm_);
+  const Tensor fed = ff_->forward(normed, f);
+  f.look(name("feed_forward", f), fed);
+  return {y, fed, ff_->bias(), f.dropout(dropout_, block_site(index_, 3))};
 }
 
 Tensor StandardBlock::reference(const Tensor& x, const Forward& f) const {
   const auto dropped = [&](const Tensor& y, uint64_t place) {
-    return f.training ? dropout_reference(y, dropout_, block_site(index_, place), f.key) : y;
+    return dropout_reference(y, f.dropout(dropout_, block_site(index_, place)));
   };
   const Tensor middle = x + dropped(mixer_->reference(mixer_norm_->reference(x), f), 1);
   return middle + dropped(ff_->reference(ff_norm_->reference(middle), f), 3);
@@ -51,36 +66,40 @@ Encoder::Encoder(const EncoderConfig& config, const MakeBlock& make_block) : con
   head_ = register_module("head", std::make_shared<MlpHead>(features, config.ff_width, config.num_classes));
 }
 
-Tensor Encoder::encode(const Sequences& input, Forward f) const {
-  const int64_t B = input.tokens.size(0), D = config_.width;
-  TORCH_CHECK(input.tokens.size(1) <= config_.max_length, "[encoder] a row of ", input.tokens.size(1),
-              " tokens, but the model was made for ", config_.max_length);
-  Tensor x = embedding_->forward(input.tokens).to(compute_type_);  // [B, L, D]
-  if (config_.cls()) x = torch::cat({cls_.to(compute_type_).expand({B, 1, D}), x}, 1);
-  const int64_t L = x.size(1);
-  if (learned_positions_) {
-    x = x + learned_positions_->weight.narrow(0, 0, L).to(compute_type_);
-  } else if (config_.positions == "sinusoidal") {
-    if (!sinusoidal_.defined() || sinusoidal_.device() != x.device() ||
-        sinusoidal_.scalar_type() != compute_type_) {
-      sinusoidal_ = sinusoidal_positions(config_.positions_count(), D).to(x.device(), compute_type_);
-    }
-    x = x + sinusoidal_.narrow(0, 0, L);
+const Tensor& Encoder::position_table() const {
+  if (learned_positions_) return learned_positions_->weight;
+  const Tensor& like = embedding_->weight;
+  if (config_.positions == "sinusoidal" &&
+      (!sinusoidal_.defined() || sinusoidal_.device() != like.device() || sinusoidal_.dtype() != like.dtype())) {
+    const c10::InferenceMode normal(false);  // made in an evaluation, it also serves training
+    sinusoidal_ = sinusoidal_positions(config_.positions_count(), config_.width).to(like.device(), like.scalar_type());
   }
+  return sinusoidal_;
+}
+
+Tensor Encoder::encode(const Sequences& input, Forward f) const {
+  TORCH_CHECK(input.rows.longest <= config_.positions_count(), "[encoder] a row of ", input.rows.longest,
+              " positions, but the model was made for ", config_.positions_count());
+  f.rows = input.rows;
+  const Tensor x = embed({input.tokens, f.rows, embedding_->weight, cls_, position_table(),
+                          f.dropout(config_.dropout, kEmbeddingSite), compute_type_});
   f.look("embedding", x);
-  f.lengths = input.full ? Tensor() : config_.cls() ? input.lengths + 1 : input.lengths;
-  x = f.dropped(x, config_.dropout, kEmbeddingSite);
-  for (const auto& block : blocks_) x = block->forward(x, f);
-  const auto type = embedding_->weight.scalar_type();
-  if (config_.cls()) return norm_->forward(x.select(1, 0).to(type));  // [B, D]
-  return pool_mean(norm_->forward(x).to(type), f.lengths);
+  Residual stream{x};
+  for (size_t i = 0; i + 1 < blocks_.size(); ++i) stream = blocks_[i]->forward(stream, f);
+  if (config_.cls()) {
+    stream = blocks_.back()->forward_first(stream, f);
+    f = f.at_first_positions();
+  } else {
+    stream = blocks_.back()->forward(stream, f);
+  }
+  return pool({stream.x, stream.branch, stream.bias, stream.dropout, norm_->weight, norm_->bias, f.rows, config_.cls()});
 }
 
 Tensor Encoder::forward(const Batch& batch, const Forward& f) const {
   Tensor pooled = encode(batch.input, f);
   if (config_.two_inputs) {
     Forward second = f;
-    second.key.seed = ~f.key.seed;  // the second document draws other numbers
+    second.seed = ~f.seed;  // the second document draws other numbers
     pooled = pair_features(pooled, encode(batch.second, second));
   }
   f.look("pooled", pooled);

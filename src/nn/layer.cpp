@@ -63,6 +63,18 @@ Tensor Layer::parameter(const std::string& name, torch::IntArrayRef shape, Init 
   return register_parameter(name, torch::empty(shape, torch::kFloat));
 }
 
+Forward Forward::at_first_positions() const {
+  Forward f = *this;
+  Rows& r = f.rows;
+  r.slots = rows.slots.index_select(0, first_positions());
+  r.offsets = torch::arange(rows.count + 1, rows.offsets.options());
+  r.lengths = torch::ones_like(rows.lengths);
+  r.positions = rows.count;
+  r.longest = r.pitch = 1;
+  r.full = true;
+  return f;
+}
+
 void initialize(torch::nn::Module& module, uint64_t seed) { initialize_below(module, seed, ""); }
 
 }  // namespace lra

@@ -13,6 +13,7 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
+#include "batch/batch.h"
 #include "kernels/dropout/dropout.h"
 
 namespace lra {
@@ -45,14 +46,19 @@ void initialize(torch::nn::Module& module, uint64_t seed);
 // What a forward pass knows besides its input.
 struct Forward {
   bool training = false;
-  Tensor lengths;  // int32 [B]: valid positions of each row; undefined where every row is full
-  DropoutKey key;  // used when training
+  Rows rows;           // of the positions that are passed through
+  uint64_t seed = 0;   // of dropout
+  Tensor step;         // int64 [1] on the device: with the seed, all that dropout draws from
+  Tensor copies;       // the flat buffer of parameters in the type of the activations, where the engine keeps one
   // Sees named intermediate results when set; used to find the first bad tensor.
   std::function<void(const std::string&, const Tensor&)> probe;
 
-  Tensor dropped(const Tensor& x, double p, uint64_t site) const {
-    return training ? dropout(x, p, site, key) : x;
+  Dropout dropout(double p, uint64_t site) const {
+    return training && p > 0 ? Dropout{p, site, seed, step, rows.slots} : Dropout{};
   }
+  // Where the first position of each row stands, int64 [B], and the same pass with these positions alone.
+  Tensor first_positions() const { return rows.offsets.narrow(0, 0, rows.count).to(torch::kLong); }
+  Forward at_first_positions() const;
   void look(const std::string& name, const Tensor& x) const {
     if (probe) probe(name, x);
   }

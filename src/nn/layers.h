@@ -5,7 +5,7 @@
 
 namespace lra {
 
-// y = x Wᵀ (+ b)
+// y = x Wᵀ (+ b). The bias is added here, or left to the kernel that follows.
 class Linear : public Layer {
  public:
   struct Options {
@@ -13,28 +13,47 @@ class Linear : public Layer {
     Init weight_init, bias_init;
   };
   Linear(int64_t in, int64_t out, const Options& options);
-  Tensor forward(const Tensor& x) const;
+  Tensor product(const Tensor& x, const Forward& f) const;  // without the bias
+  Tensor forward(const Tensor& x, const Forward& f) const;
+  Tensor reference(const Tensor& x) const;
   Tensor weight, bias;
 };
 
-// [x W₁ᵀ, x W₂ᵀ, …] side by side in the last dimension. One matrix product forward, one for dx and one for
-// all dW where the weights are neighbours in memory, as the parameters of one layer are in a flat buffer.
-Tensor stacked_linear(const Tensor& x, const std::vector<Tensor>& weights);
-
-// y = (x − mean) / √(var + 1e-6) · w + b over the last dimension, statistics in fp32
+// The parameters of (x − mean) / √(var + 1e-6) · weight + bias over the last dimension; the kernels add_norm and
+// pool compute it
 class LayerNorm : public Layer {
  public:
   explicit LayerNorm(int64_t width);
-  Tensor forward(const Tensor& x) const;
   Tensor reference(const Tensor& x) const;  // from the definition
   Tensor weight, bias;
 };
 
-// rows of a table, N(0, 1)
+// 1 where a position belongs to a row, [B, T]: products with it sum over rows, those with its transpose spread to
+// their positions.
+Tensor row_mask(const Rows& rows, torch::Dtype type);
+
+// Rows of x: [T, D] → [n, D]; positions int64 [n], each at most once.
+Tensor take_rows(const Tensor& x, const Tensor& positions);
+
+// The residual stream between two blocks: x + dropout(branch + bias), not added yet, because the norm that comes
+// next does it in the same pass.
+struct Residual {
+  Tensor x;              // [T, D]
+  Tensor branch = {};    // [T, D]; undefined: nothing to add
+  Tensor bias = {};      // [D]
+  Dropout dropout = {};
+
+  struct Normed {
+    Tensor sum, normed;  // the stream itself and its norm
+  };
+  Normed normed(const LayerNorm& norm) const;
+  Tensor sum() const;
+};
+
+// The rows of a table; the kernel `embed` reads them
 class Embedding : public Layer {
  public:
   Embedding(int64_t vocabulary, int64_t width, Init init);
-  Tensor forward(const Tensor& tokens) const;  // int [B, L] → [B, L, D]
   Tensor weight;
 };
 
@@ -45,8 +64,9 @@ Tensor sinusoidal_positions(int64_t length, int64_t width);
 class FeedForward : public Layer {
  public:
   FeedForward(int64_t width, int64_t inner, double dropout, uint64_t site);
-  Tensor forward(const Tensor& x, const Forward& f) const;
-  Tensor reference(const Tensor& x, const Forward& f) const;  // from the definition
+  Tensor forward(const Tensor& x, const Forward& f) const;  // without b₂
+  const Tensor& bias() const { return out_->bias; }         // b₂
+  Tensor reference(const Tensor& x, const Forward& f) const;  // from the definition, b₂ included
 
  private:
   std::shared_ptr<Linear> in_, out_;
@@ -54,14 +74,11 @@ class FeedForward : public Layer {
   uint64_t site_;
 };
 
-// [B, L, D] → [B, D]: the mean over valid positions
-Tensor pool_mean(const Tensor& x, const Tensor& lengths);
-
 // The two-layer classifier: W_b relu(W_a x + b_a) + b_b
 class MlpHead : public Layer {
  public:
   MlpHead(int64_t in, int64_t hidden, int64_t classes);
-  Tensor forward(const Tensor& x) const;
+  Tensor forward(const Tensor& x) const;  // [B, in] → [B, C]
 
  private:
   std::shared_ptr<Linear> hidden_, out_;

@@ -243,7 +243,9 @@ DataFolder make_data(const Task& task, const fs::path& root, const MakeRequest& 
 DataFolder import_data(const Task& task, const fs::path& root, const fs::path& from,
                        const MakeRequest& request) {
   const auto options = read_options(task, request.size, request.options);
-  DataFolder folder{root, std::string(task.name()), request.variant.empty() ? "imported" : request.variant};
+  // What can also be made is not taken for the made one; where importing is the only way, the import is the benchmark's.
+  const std::string derived = task.can_make() ? "imported" : derive_variant(task, request);
+  DataFolder folder{root, std::string(task.name()), request.variant.empty() ? derived : request.variant};
   check_variant_name(folder.variant);
   if (folder.variant == "tiny" || (folder.variant == "default" && task.can_make())) {
     fail("data", "'{}' names data that 'lra data make {}' makes; choose another --variant.", folder.variant,

@@ -38,25 +38,26 @@ Json operations(const torch::Device& device) {
   };
   const bool cuda = device.is_cuda();
   const auto type = cuda ? torch::kBFloat16 : torch::kFloat;
-  add("training step", "eager", "the only engine so far");
-  add("attention, full rows", attention_implementation(device, type, false, false),
-      cuda ? "the library's fused kernels are the fastest here"
-           : "fuses mask and dropout; the library's CPU kernel takes no dropout");
-  add("attention, padded rows", attention_implementation(device, type, true, false),
-      cuda ? "a key mask is needed" : "works on each row's real length only");
-  add("attention dropout", attention_implementation(device, type, false, true),
-      cuda ? "drawn inside the fused kernel" : "drawn from counters inside the kernel, nothing stored");
-  add("dropout", cuda ? "lra: CUDA kernel" : "lra: CPU kernel",
-      "numbers from counters: the same on every device and after a resume");
+  add("training step", cuda ? "lra: one CUDA graph a step" : "lra: operation by operation",
+      cuda ? "nothing for the host to do" : "a CPU has no graphs to replay");
+  add("attention, full rows", attention_implementation(device, type, true, false),
+      cuda ? "the fastest of those that were measured" : "the library's CPU kernel takes no dropout");
+  add("attention, packed rows", attention_implementation(device, type, false, false),
+      "works on each row's real length only");
+  add("attention with dropout", attention_implementation(device, type, false, true),
+      cuda ? "drawn inside the library's kernel, from a counter set every step"
+           : "drawn from counters inside the kernel, nothing stored");
   add("matrix products",
       cuda           ? "library: cuBLAS"
       : at::hasMKL() ? "library: MKL"
                      : "library: the BLAS of this torch",
-      "");
-  add("bias + GELU + dropout", cuda ? "library, then lra: CUDA dropout" : "lra: CPU kernel, one pass",
-      cuda ? "not fused yet" : "keeps only its input; bias gradient in the same pass");
-  add("layer norm, loss", "library", "");
-  add("optimiser", "library: fused AdamW over one flat buffer", "one launch for all parameters");
+      "weight gradients go straight into the flat buffer");
+  const char* kernel = cuda ? "lra: CUDA kernel" : "lra: CPU kernel";
+  add("residual + dropout + layer norm", kernel, "one pass each way");
+  add("bias + activation + dropout", kernel, "one pass each way, keeps only its input");
+  add("embedding + positions + dropout", kernel, "gradient as a segmented sum, no atomics");
+  add("norm + pooling; cross-entropy", kernel, "the loss's gradient in the same pass");
+  add("optimiser", kernel, "norm, clipping, schedule and update over one flat buffer");
   return list;
 }
 

@@ -40,10 +40,7 @@ FlatState::FlatState(torch::nn::Module& module, const torch::Device& device, tor
   }
 }
 
-void FlatState::collect(const Tensor& flat, const std::string& prefix, std::vector<Tensor>& storage,
-                        std::vector<NamedTensor>& out) const {
-  const Tensor host = flat.is_cpu() ? flat.clone() : flat.cpu();
-  storage.push_back(host);
+void FlatState::describe(const Tensor& host, const std::string& prefix, std::vector<NamedTensor>& out) const {
   const auto* bytes = static_cast<const char*>(host.const_data_ptr());
   const auto width = static_cast<int64_t>(host.element_size());
   for (const auto& slot : slots_) {
@@ -52,19 +49,6 @@ void FlatState::collect(const Tensor& flat, const std::string& prefix, std::vect
                     slot.shape,
                     {bytes + slot.offset * width, static_cast<size_t>(slot.size * width)}}});
   }
-}
-
-std::vector<NamedTensor> FlatState::model_tensors(std::vector<Tensor>& storage) const {
-  std::vector<NamedTensor> out;
-  collect(parameters, "", storage, out);
-  return out;
-}
-
-std::vector<NamedTensor> FlatState::optimizer_tensors(std::vector<Tensor>& storage) const {
-  std::vector<NamedTensor> out;
-  collect(first, "first.", storage, out);
-  collect(second, "second.", storage, out);
-  return out;
 }
 
 void FlatState::load(Tensor& flat, const std::string& prefix, const SafetensorsFile& file) {

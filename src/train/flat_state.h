@@ -33,15 +33,12 @@ class FlatState {
   Tensor parameters, gradients, first, second;  // [n]
   int64_t decayed_end = 0;                      // elements before it decay
 
-  // Copies on the host, in the form of a checkpoint. `storage` keeps the bytes alive.
-  std::vector<NamedTensor> model_tensors(std::vector<Tensor>& storage) const;
-  std::vector<NamedTensor> optimizer_tensors(std::vector<Tensor>& storage) const;
+  // A flat buffer on the host in the form of a checkpoint: `out` points into it.
+  void describe(const Tensor& host, const std::string& prefix, std::vector<NamedTensor>& out) const;
   void load_model(const SafetensorsFile& file);
   void load_optimizer(const SafetensorsFile& file);
 
  private:
-  void collect(const Tensor& flat, const std::string& prefix, std::vector<Tensor>& storage,
-               std::vector<NamedTensor>& out) const;
   void load(Tensor& flat, const std::string& prefix, const SafetensorsFile& file);
 
   std::vector<Slot> slots_;

@@ -45,7 +45,8 @@ RunConfig read(const ConfigTree& tree) {
   reader.choice("protocol", c.protocol, protocols(), "");
   reader.integer("seed", c.seed, 0, INT64_MAX, "");
   reader.text("device", c.device, "");
-  reader.choice("dtype", c.dtype, {"auto", "fp32", "bf16"}, "");
+  reader.choice("dtype", c.dtype, {"auto", "fp32", "tf32", "bf16"}, "");
+  reader.flag("deterministic", c.deterministic, "");
   reader.section(
       "task",
       [&](Fields& f) {
@@ -100,6 +101,8 @@ void TrainConfig::visit(Fields& f) {
   f.integer("eval_batch", eval_batch, 1, 1 << 20, "examples a batch in evaluation");
   f.integer("log_every", log_every, 1, kMany, "updates between lines of metrics on the training split");
   f.integer("checkpoint_every", checkpoint_every, 1, kMany, "updates between checkpoints");
+  f.integer("device_data_mb", device_data_mb, 0, 1 << 24,
+            "on a GPU: memory granted to the training data, in MiB; a larger set is streamed from the host");
   f.integer("patience", patience, 0, kMany, "evaluations without improvement before an early stop; 0: never");
 }
 
@@ -114,6 +117,7 @@ ConfigTree RunConfig::tree() {
   writer.integer("seed", seed, 0, 0, "");
   writer.text("device", device, "");
   writer.text("dtype", dtype, "");
+  writer.flag("deterministic", deterministic, "");
   writer.section(
       "task",
       [&](Fields& f) {
@@ -190,6 +194,7 @@ RunConfig resolve_config(const ConfigRequest& request) {
   if (request.steps) put("train.stop_after", std::to_string(*request.steps));
   if (!request.device.empty()) put("device", request.device);
   if (!request.dtype.empty()) put("dtype", request.dtype);
+  if (request.deterministic) put("deterministic", "true");
   return read(tree);
 }
 

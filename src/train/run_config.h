@@ -21,6 +21,7 @@ struct TrainConfig {
   int64_t warmup = 1000;
   double weight_decay = 0.1, beta1 = 0.9, beta2 = 0.98, epsilon = 1e-9, clip = 0;
   int64_t eval_every = 50, eval_batch = 32, log_every = 10, checkpoint_every = 200;
+  int64_t device_data_mb = 8192;  // GPU memory granted to the training data
   int64_t patience = 0;  // evaluations without a better validation accuracy before an early stop; 0: never
 
   void visit(Fields& f);
@@ -37,6 +38,7 @@ struct PublishedConfig {
 struct RunConfig {
   std::string protocol = "lra", task, variant = "default", model, device = "auto", dtype = "auto";
   int64_t seed = 0;
+  bool deterministic = false;  // the same bits in every run on the same GPU; a CPU gives them anyway
   EncoderConfig encoder;
   ConfigTree model_options;  // the section named after the model, complete
   TrainConfig train;
@@ -52,6 +54,7 @@ struct ConfigRequest {
   std::vector<std::string> set;
   std::optional<int64_t> seed, steps;
   std::string device, dtype;  // empty: as configured
+  bool deterministic = false;
 };
 // Struct defaults < preset of the protocol < --config < --set < options of their own. Every key, type and
 // range is checked.

@@ -1,5 +1,5 @@
-// Learning-rate schedules, as a number for people and as a tensor for the step (no host read inside it). s
-// counts updates from 0.
+// Learning-rate schedules by name; the optimiser's kernel evaluates them on the device (kernels/adamw). s counts
+// updates from 0.
 //
 //   rsqrt:     c · min(1, s/w) / √max(s, w)
 //   cosine:    c · min(1, s/w) · ½(1 + cos(π · frac(max(0, s−w)/T)))      T = all steps
@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <string>
 
-#include <torch/types.h>
+#include "kernels/adamw/learning_rate.h"
 
 namespace lra {
 
@@ -19,8 +19,8 @@ struct Schedule {
   double base = 0.05;
   int64_t warmup = 1000, steps = 5000;
 
-  double at(int64_t step) const;
-  torch::Tensor at(const torch::Tensor& step) const;  // int64 [1] → fp32 [1], on the same device
+  ScheduleNumbers numbers() const;  // for the kernel
+  double at(int64_t step) const { return learning_rate(numbers(), step); }
 };
 
 }  // namespace lra

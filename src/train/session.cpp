@@ -26,9 +26,10 @@ torch::Device resolve_device(RunConfig& config) {
   const torch::Device device = parse_device(config.device == "auto" ? "" : config.device);
   config.device = device.str();
   if (config.dtype == "auto") config.dtype = device.is_cuda() ? "bf16" : "fp32";
-  if (config.dtype == "bf16" && device.is_cpu()) {
-    fail("config", "dtype bf16 is for CUDA devices. Use --dtype fp32 on the CPU.");
+  if (config.dtype != "fp32" && device.is_cpu()) {
+    fail("config", "dtype {} is for CUDA devices. Use --dtype fp32 on the CPU.", config.dtype);
   }
+  set_numerics(config.dtype == "tf32", config.deterministic);
   return device;
 }
 
@@ -67,6 +68,15 @@ Dataset Session::open(std::string_view split) const {
   return data;
 }
 
+int64_t activation_bytes(const RunConfig& config, int64_t positions) {
+  // Saved for the backward pass per position and block: two sums, two norms, q, k, v, the attention output and two
+  // tensors of the inner width; beside them the gradients of one block at a time.
+  const EncoderConfig& e = config.encoder;
+  const int64_t bytes_each = config.dtype == "bf16" ? 2 : 4;
+  const int64_t block = 4 * e.width + 4 * e.qkv_width + 2 * e.ff_width;
+  return positions * bytes_each * (e.layers + 1) * block;
+}
+
 Json describe_run(RunConfig config, const fs::path& data) {
   const DataFolder folder{data, config.task, config.variant};
   Json out;
@@ -88,12 +98,8 @@ Json describe_run(RunConfig config, const fs::path& data) {
   const Model& model = find_model(config.model);
   const int64_t parameters =
       shell_parameters(e) + e.layers * model.block_parameters(e, *read_options(model, config.model_options));
-  // Saved for the backward pass per position and block: norms, q, k, v, attention output, the residual stream
-  // (about 5D + 4Q) and three tensors of the inner width; in bf16 half of that.
-  const auto bytes_each = config.dtype == "bf16" ? int64_t{2} : int64_t{4};
   const int64_t rows = (config.train.batch / config.train.micro_batches) * (e.two_inputs ? 2 : 1);
-  const int64_t activations =
-      rows * e.positions_count() * e.layers * bytes_each * (5 * e.width + 4 * e.qkv_width + 3 * e.ff_width);
+  const int64_t activations = activation_bytes(config, rows * e.positions_count());
   out["config"] = to_yaml(config.tree());
   out["parameters"] = parameters;
   out["estimated_memory_bytes"] = {

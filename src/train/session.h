@@ -21,4 +21,7 @@ struct Session {
   std::shared_ptr<Encoder> model;  // initialised from the seed, on the CPU
 };
 
+// What a step's activations take, by estimate.
+int64_t activation_bytes(const RunConfig& config, int64_t positions);
+
 }  // namespace lra

@@ -1,6 +1,10 @@
 #include "train/step_engine.h"
 
+#include <map>
+
+#include "base/cuda_graph.h"
 #include "base/philox.h"
+#include "kernels/cross_entropy/cross_entropy.h"
 
 namespace lra {
 namespace {
@@ -9,97 +13,149 @@ namespace {
 // it).
 constexpr uint64_t kDrawsPerStep = uint64_t{1} << 32;
 
-Forward training_forward(const TrainState& state, const Batch& batch, uint64_t seed) {
+Forward training_forward(const TrainState& state, uint64_t seed) {
   Forward f;
   f.training = true;
-  f.key = {seed ^ stream_id("dropout"), state.step, batch.first_row};
+  f.seed = seed ^ stream_id("dropout");
+  f.step = state.step;
+  f.copies = state.copies;
   return f;
 }
 
-int64_t total_rows(std::span<const Batch> micro_batches) {
-  int64_t rows = 0;
-  for (const auto& batch : micro_batches) rows += batch.rows;
-  return rows;
+AdamWOptions adamw_options(const OptimizerConfig& o, const Schedule& schedule, const FlatState& flat) {
+  AdamWOptions options;
+  options.beta1 = o.beta1, options.beta2 = o.beta2, options.epsilon = o.epsilon;
+  options.weight_decay = o.weight_decay, options.clip = o.clip;
+  options.schedule = schedule.numbers();
+  options.decayed_end = flat.decayed_end;
+  return options;
 }
 
-class EagerEngine : public StepEngine {
+// The step itself, from batches to counters. Nothing in it waits for the device or depends on what is there, so it
+// can be run as it stands or recorded once and replayed.
+class Step {
  public:
-  EagerEngine(const Encoder& model, TrainState& state, const OptimizerConfig& optimizer,
-              const Schedule& schedule, uint64_t seed)
-      : model_(model), state_(state), optimizer_(optimizer), schedule_(schedule), seed_(seed) {}
+  Step(const Encoder& model, TrainState& state, const OptimizerConfig& optimizer, const Schedule& schedule,
+       uint64_t seed)
+      : model_(model), state_(state), options_(adamw_options(optimizer, schedule, state.flat)), seed_(seed) {
+    const FlatState& flat = state.flat;
+    adamw_ = {flat.parameters, flat.gradients, flat.first,  flat.second, state.copies,
+              state.step,      state.bad_step, state.sums, adamw_scratch(flat.parameters)};
+  }
 
-  std::string name() const override { return "eager"; }
-
-  void step(std::span<const Batch> micro_batches) override {
-    const auto device = state_.step.device();
-    if (device.is_cuda()) seed_device_generator(device, seed_, kDrawsPerStep * host_steps_++);
+  void run(const std::vector<Batch>& micro_batches) {
+    int64_t rows = 0;
+    for (const auto& batch : micro_batches) rows += batch.rows;
     state_.flat.gradients.zero_();
-    const auto rows = static_cast<double>(total_rows(micro_batches));
     Tensor loss_sum, correct;
     for (const auto& batch : micro_batches) {
-      const Tensor logits = model_.forward(batch, training_forward(state_, batch, seed_));
-      const Tensor loss = torch::cross_entropy_loss(logits, batch.labels, {}, at::Reduction::Sum);
-      (loss / rows).backward();
-      const Tensor right = (logits.detach().argmax(1) == batch.labels).sum();
-      loss_sum = loss_sum.defined() ? loss_sum + loss.detach() : loss.detach();
-      correct = correct.defined() ? correct + right : right;
+      const Tensor logits = model_.forward(batch, training_forward(state_, seed_));
+      const CrossEntropy ce = cross_entropy(logits, batch.labels);
+      // The mean over all examples of the step, whatever part of it this is.
+      ce.loss.backward(torch::full({}, 1.0 / static_cast<double>(rows), ce.loss.options().requires_grad(false)));
+      loss_sum = loss_sum.defined() ? loss_sum + ce.loss.detach() : ce.loss.detach();
+      correct = correct.defined() ? correct + ce.correct : ce.correct;
     }
-    const torch::NoGradGuard no_grad;
-    update(loss_sum, correct, rows);
+    adamw_step(adamw_, options_, loss_sum, correct, rows);
   }
-
-  void start_at(int64_t step) { host_steps_ = static_cast<uint64_t>(step); }
 
  private:
-  void update(const Tensor& loss_sum, const Tensor& correct, double rows) {
-    FlatState& flat = state_.flat;
-    const Tensor norm = torch::dot(flat.gradients, flat.gradients).sqrt();
-    const Tensor finite = torch::isfinite(loss_sum) & torch::isfinite(norm);
-    const Tensor first_time = (state_.bad_step < 0) & ~finite;
-    state_.bad_step.copy_(torch::where(first_time, state_.step, state_.bad_step));
-    const Tensor stopped = (state_.bad_step >= 0).to(torch::kFloat);
-    if (optimizer_.clip > 0) flat.gradients.mul_((optimizer_.clip / (norm + 1e-6)).clamp_max(1.0));
-    const Tensor rate = schedule_.at(state_.step).squeeze(0);
-    const Tensor count = (state_.step + 1).to(torch::kFloat);
-    const auto part = [&](int64_t from, int64_t to, double decay) {
-      if (to <= from) return;
-      const auto cut = [&](const Tensor& t) { return t.narrow(0, from, to - from); };
-      fused_adamw({cut(flat.parameters), cut(flat.gradients), cut(flat.first), cut(flat.second)},
-                  count.squeeze(0), rate, optimizer_.beta1, optimizer_.beta2, decay, optimizer_.epsilon,
-                  stopped.squeeze(0));
-    };
-    part(0, flat.decayed_end, optimizer_.weight_decay);
-    part(flat.decayed_end, flat.parameters.numel(), 0.0);
-    const auto number = [](const Tensor& t) { return t.to(torch::kDouble).view({1}); };
-    state_.sums.add_(
-        torch::cat({number(loss_sum), number(correct), torch::full_like(number(norm), rows), number(norm)}));
-    state_.step.add_(1);
-  }
-
   const Encoder& model_;
   TrainState& state_;
-  OptimizerConfig optimizer_;
-  Schedule schedule_;
+  AdamWState adamw_;
+  AdamWOptions options_;
   uint64_t seed_;
-  uint64_t host_steps_ = 0;
+};
+
+// Counts steps on the host beside the counter on the device, for what the host must set: which batches come, and
+// where the device generator stands.
+class CountingEngine : public StepEngine {
+ public:
+  CountingEngine(Step step, const TrainState& state, uint64_t seed)
+      : step_(std::move(step)),
+        counter_(state.step),
+        device_(state.step.device()),
+        seed_(seed),
+        done_(counter_.item<int64_t>()) {}
+
+  void step(BatchSource& source) override {
+    seed_device_generator(device_, seed_, kDrawsPerStep * static_cast<uint64_t>(done_));
+    source.prepare(done_);
+    run(source, done_);
+    ++done_;
+  }
+
+ protected:
+  virtual void run(BatchSource& source, int64_t number) = 0;
+  void run_eagerly(BatchSource& source, int64_t number) { step_.run(source.batches(number, counter_)); }
+
+  Step step_;
+
+ private:
+  Tensor counter_;
+  torch::Device device_;
+  uint64_t seed_;
+  int64_t done_;
+};
+
+class EagerEngine : public CountingEngine {
+ public:
+  using CountingEngine::CountingEngine;
+  std::string name() const override { return "eager"; }
+
+ protected:
+  void run(BatchSource& source, int64_t number) override { run_eagerly(source, number); }
+};
+
+// One graph for each shape of batches. The first step of a shape runs eagerly, which also brings up what libraries
+// set up at their first call; the second is recorded.
+class GraphEngine : public CountingEngine {
+ public:
+  using CountingEngine::CountingEngine;
+  std::string name() const override { return "CUDA graph"; }
+
+ protected:
+  void run(BatchSource& source, int64_t number) override {
+    const std::vector<int64_t> shape = source.shape(number);
+    if (shape.empty()) return run_eagerly(source, number);
+    const auto [found, first_time] = graphs_.try_emplace(shape);
+    if (first_time) return warm_up_for_capture([&] { run_eagerly(source, number); });
+    if (!found->second) {
+      auto graph = make_cuda_graph();
+      graph->capture([&] { run_eagerly(source, number); });
+      found->second = std::move(graph);
+    }
+    found->second->replay();
+  }
+
+ private:
+  std::map<std::vector<int64_t>, std::unique_ptr<CudaGraph>> graphs_;
 };
 
 }  // namespace
 
-TrainState make_train_state(torch::nn::Module& model, const torch::Device& device, torch::Dtype type) {
+TrainState make_train_state(torch::nn::Module& model, const torch::Device& device, torch::Dtype type,
+                            torch::Dtype compute) {
   // The arena's optimiser decays every parameter, norms and biases included.
   FlatState flat(model, device, type, [](const std::string&) { return true; });
   const auto long_type = torch::TensorOptions().device(device).dtype(torch::kLong);
-  return {std::move(flat), torch::zeros({1}, long_type), torch::zeros({4}, long_type.dtype(torch::kDouble)),
-          torch::full({1}, -1, long_type)};
+  TrainState state{std::move(flat), {}, torch::zeros({1}, long_type),
+                   torch::zeros({4}, long_type.dtype(torch::kDouble)), torch::full({1}, -1, long_type)};
+  if (compute != type) state.copies = state.flat.parameters.to(compute);
+  return state;
 }
 
-std::unique_ptr<StepEngine> make_eager_engine(const Encoder& model, TrainState& state,
-                                              const OptimizerConfig& optimizer, const Schedule& schedule,
-                                              uint64_t seed) {
-  auto engine = std::make_unique<EagerEngine>(model, state, optimizer, schedule, seed);
-  engine->start_at(state.step.item<int64_t>());
-  return engine;
+void TrainState::parameters_changed() {
+  if (copies.defined()) copies.copy_(flat.parameters);
+}
+
+std::unique_ptr<StepEngine> make_engine(EngineKind kind, const Encoder& model, TrainState& state,
+                                        const OptimizerConfig& optimizer, const Schedule& schedule, uint64_t seed) {
+  Step step(model, state, optimizer, schedule, seed);
+  if (kind == EngineKind::kGraph && state.step.is_cuda()) {
+    return std::make_unique<GraphEngine>(std::move(step), state, seed);
+  }
+  return std::make_unique<EagerEngine>(std::move(step), state, seed);
 }
 
 std::string find_bad_tensor(const Encoder& model, TrainState& state, std::span<const Batch> micro_batches,
@@ -115,12 +171,11 @@ std::string find_bad_tensor(const Encoder& model, TrainState& state, std::span<c
   state.flat.gradients.zero_();
   std::string found;
   for (const auto& batch : micro_batches) {
-    Forward f = training_forward(state, batch, seed);
+    Forward f = training_forward(state, seed);
     f.probe = [&](const std::string& name, const Tensor& x) {
       if (found.empty() && bad(x)) found = "output of " + name;
     };
-    const Tensor loss =
-        torch::cross_entropy_loss(model.forward(batch, f), batch.labels, {}, at::Reduction::Sum);
+    const Tensor loss = cross_entropy(model.forward(batch, f), batch.labels).loss;
     if (found.empty() && bad(loss)) found = "loss";
     if (!found.empty()) return found;
     loss.backward();

@@ -9,7 +9,8 @@
 #include <span>
 #include <string>
 
-#include "batch/batch.h"
+#include "batch/source.h"
+#include "kernels/adamw/adamw.h"
 #include "nn/encoder.h"
 #include "train/flat_state.h"
 #include "train/schedule.h"
@@ -24,25 +25,32 @@ struct OptimizerConfig {
 // Everything a step changes, on the device.
 struct TrainState {
   FlatState flat;
+  Tensor copies;    // the parameters in the type of the activations, kept by the optimiser; undefined: the same type
   Tensor step;      // int64 [1]: updates done
   Tensor sums;      // double [4]: loss·examples, correct, examples, gradient norm·steps since the last read
   Tensor bad_step;  // int64 [1]: the first step whose loss or gradient was not finite, or -1
+
+  void parameters_changed();  // by others than a step: makes the copies again
 };
-TrainState make_train_state(torch::nn::Module& model, const torch::Device& device, torch::Dtype type);
+TrainState make_train_state(torch::nn::Module& model, const torch::Device& device, torch::Dtype type,
+                            torch::Dtype compute);
 
 class StepEngine {
  public:
   virtual ~StepEngine() = default;
   virtual std::string name() const = 0;  // for the log and `lra doctor`
-  // One update from the micro-batches of a step; their mean loss counts every example once. Called by one
+  // One update from the micro-batches of the next step; their mean loss counts every example once. Called by one
   // thread.
-  virtual void step(std::span<const Batch> micro_batches) = 0;
+  virtual void step(BatchSource& source) = 0;
 };
 
-// Operation by operation, on CPU and GPU. `model`, `state` and the configuration must outlive it.
-std::unique_ptr<StepEngine> make_eager_engine(const Encoder& model, TrainState& state,
-                                              const OptimizerConfig& optimizer, const Schedule& schedule,
-                                              uint64_t seed);
+enum class EngineKind {
+  kEager,  // operation by operation, on CPU and GPU
+  kGraph,  // on CUDA one recorded graph a step; elsewhere, and for batches that cannot be recorded, eager
+};
+// `model`, `state` and the sources must outlive it.
+std::unique_ptr<StepEngine> make_engine(EngineKind kind, const Encoder& model, TrainState& state,
+                                        const OptimizerConfig& optimizer, const Schedule& schedule, uint64_t seed);
 
 // Runs the step again on the parameters as they are, looking at every tensor in order; names the first that
 // is not finite.

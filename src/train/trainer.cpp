@@ -10,11 +10,12 @@
 #include "base/progress.h"
 #include "base/sha256.h"
 #include "base/signals.h"
-#include "batch/loader.h"
+#include "batch/sources.h"
 #include "eval/evaluate.h"
 #include "models/model.h"
 #include "runs/checkpoint.h"
 #include "tasks/task.h"
+#include "train/checkpoint_writer.h"
 #include "train/session.h"
 #include "train/step_engine.h"
 
@@ -82,28 +83,57 @@ class Trainer {
         val_(session_.open("val")),
         folder_(request_.run,
                 request_.mode),  // after everything that may refuse: --force removes the old run
-        state_(make_train_state(*session_.model, session_.device, torch::kFloat)) {}
+        state_(make_train_state(*session_.model, session_.device, torch::kFloat,
+                                session_.model->compute_type())),
+        writer_(folder_.path(), state_.flat) {}
 
   Json run() {
+    check_memory();
     prepare();
     const TrainConfig& t = config_.train;
-    auto engine =
-        make_eager_engine(*session_.model, state_, {t.beta1, t.beta2, t.epsilon, t.weight_decay, t.clip},
-                          {t.schedule, t.learning_rate, t.warmup, t.steps}, seed());
-    info("{} on {}: {} parameters, {} steps of {} examples, {}, {}, engine {}", config_.model, config_.task,
+    auto engine = make_engine(EngineKind::kGraph, *session_.model, state_,
+                              {t.beta1, t.beta2, t.epsilon, t.weight_decay, t.clip},
+                              {t.schedule, t.learning_rate, t.warmup, t.steps}, seed());
+    auto source = make_source(train_, loader_options(), run_.step, session_.device, t.device_data_mb << 20);
+    info("{} on {}: {} parameters, {} steps of {} examples, {}, {}, engine {}, {}", config_.model, config_.task,
          session_.model->parameter_count(), t.last_step(), t.batch, session_.device.str(), config_.dtype,
-         engine->name());
-    Loader loader(train_, loader_options(), run_.step);
+         engine->name(), source->description());
     Progress progress("step", t.last_step(), "steps", run_.step);
-    loop(*engine, loader, progress);
+    loop(*engine, *source, progress);
     progress.finish(run_.step);
+    finish_line();
+    check_finite();
+    writer_.wait();
     return finish();
   }
 
  private:
   uint64_t seed() const { return static_cast<uint64_t>(config_.seed); }
-  LoaderOptions loader_options() const { return {config_.train.batch, config_.train.micro_batches, seed()}; }
+  LoaderOptions loader_options() const {
+    return {config_.train.batch, config_.train.micro_batches, seed(), session_.model->layout()};
+  }
   std::string config_hash() { return sha256_hex(to_yaml(config_.tree())); }
+
+  // Before the run rather than in the middle of it: whether an average batch fits, and whether the largest would.
+  void check_memory() const {
+    if (session_.device.is_cpu()) return;
+    const EncoderConfig& e = config_.encoder;
+    const int64_t rows = config_.train.batch / config_.train.micro_batches, free = free_device_memory(session_.device);
+    const int64_t state = 18 * session_.model->parameter_count();
+    const int64_t tokens = train_.total_tokens() * (train_.has_second() ? 2 : 1);
+    const int64_t average = state + activation_bytes(config_, rows * (tokens / train_.size() + 1));
+    const int64_t largest =
+        state + activation_bytes(config_, rows * e.positions_count() * (train_.has_second() ? 2 : 1));
+    const auto gigabytes = [](int64_t bytes) { return static_cast<double>(bytes) / 1e9; };
+    if (average > free) {
+      fail("memory", "a step needs about {:.1f} GB, {} has {:.1f} GB free. Raise train.micro_batches or lower train.batch.",
+           gigabytes(average), session_.device.str(), gigabytes(free));
+    }
+    if (largest > free) {
+      warn("a batch of rows of the greatest length would need about {:.1f} GB, {} has {:.1f} GB free", gigabytes(largest),
+           session_.device.str(), gigabytes(free));
+    }
+  }
 
   void prepare() {
     const bool saved = has_checkpoint(folder_.path(), "last") || has_checkpoint(folder_.path(), "best");
@@ -148,6 +178,7 @@ class Trainer {
     run_ = RunState::from_json(checkpoint.state, where);
     state_.flat.load_model(checkpoint.model);
     state_.flat.load_optimizer(checkpoint.optimizer());
+    state_.parameters_changed();
     state_.step.fill_(run_.step);
     state_.sums.copy_(
         torch::tensor({run_.sums[0], run_.sums[1], run_.sums[2], run_.sums[3]}, torch::kDouble));
@@ -159,23 +190,19 @@ class Trainer {
     return json_get<int64_t>(c.state, "step", (c.path / "state.json").string());
   }
 
-  void loop(StepEngine& engine, Loader& loader, Progress& progress) {
+  void loop(StepEngine& engine, BatchSource& source, Progress& progress) {
     const TrainConfig& t = config_.train;
     if (run_.step > 0 && evaluation_due() && run_.last_evaluated != run_.step)
       validate_or_save();  // interrupted in it
     while (run_.step < t.last_step() && !out_of_patience()) {
-      std::vector<Batch> batches = loader.next();
-      for (auto& batch : batches) {
-        run_.line_tokens += static_cast<double>(batch.real_tokens);
-        batch = batch.to(session_.device);
-      }
-      engine.step(batches);
+      engine.step(source);
+      run_.line_tokens += static_cast<double>(source.tokens(run_.step));
       ++run_.step;
-      if (run_.step % t.log_every == 0 || run_.step == t.last_step()) log_training(loader);
+      if (run_.step % t.log_every == 0 || run_.step == t.last_step()) log_training(source);
       progress.update(run_.step, remark_);
       if (evaluation_due()) validate_or_save();
       if (interrupted()) {
-        save("last");
+        save_and_wait("last");
         throw Interrupted(
             fmt::format("interrupted at step {}, checkpoint saved; go on with --resume", run_.step));
       }
@@ -200,46 +227,53 @@ class Trainer {
     try {
       validate();
     } catch (const Interrupted&) {
-      save("last");
+      save_and_wait("last");
       throw Interrupted(fmt::format(
           "interrupted in the evaluation at step {}, checkpoint saved; go on with --resume", run_.step));
     }
   }
 
-  // Reads the sums of the steps since the last line: the only place where training waits for the device.
-  void log_training(const Loader& loader) {
-    const Tensor sums = state_.sums.cpu();
-    const auto* s = sums.const_data_ptr<double>();
-    check_finite();
-    const double now = run_.line_seconds + seconds_since(line_began_),
-                 waited = loader.waited_seconds() - line_waited_;
+  // A line of metrics about the steps since the last one. On a GPU the sums travel while the next steps run, and the
+  // line is written when they are there: nothing waits for the device but the writing of the line before.
+  void log_training(const BatchSource& source) {
+    finish_line();
+    Line line{run_.step, epoch(), schedule_rate(), run_.line_tokens, source.waited_seconds() - line_waited_, {}};
+    line.numbers = std::make_unique<HostCopy>(torch::cat({state_.sums, state_.bad_step.to(torch::kDouble)}));
+    line_ = std::move(line);
+    state_.sums.zero_();
+    run_.line_tokens = 0;
+    line_waited_ = source.waited_seconds();
+    if (session_.device.is_cpu()) finish_line();
+  }
+
+  void finish_line() {
+    if (!line_) return;
+    const Line line = std::move(*line_);
+    line_.reset();
+    const Tensor numbers = line.numbers->get();
+    const auto* s = numbers.const_data_ptr<double>();
+    if (s[4] >= 0) check_finite();
+    const double now = run_.line_seconds + seconds_since(line_began_), examples = std::max(1.0, s[2]);
     const double steps = std::max(1.0, s[2] / static_cast<double>(config_.train.batch));
-    const double examples = std::max(1.0, s[2]), seconds = run_.seconds + seconds_since(began_);
-    folder_.append_metrics({{"step", run_.step},
-                            {"epoch", epoch()},
+    folder_.append_metrics({{"step", line.step},
+                            {"epoch", line.epoch},
                             {"split", "train"},
                             {"loss", s[0] / examples},
                             {"accuracy", s[1] / examples},
-                            {"lr", schedule_rate()},
+                            {"lr", line.rate},
                             {"gradient_norm", s[3] / steps},
                             {"examples_per_s", s[2] / now},
-                            {"tokens_per_s", run_.line_tokens / now},
-                            {"data_wait", waited / now},
-                            {"seconds", seconds}});
+                            {"tokens_per_s", line.tokens / now},
+                            {"data_wait", line.waited / now},
+                            {"seconds", run_.seconds + seconds_since(began_)}});
     remark_ =
         fmt::format("loss {:.4f}  accuracy {:.1f} %  {:.3g} tokens/s  data wait {:.0f} %{}", s[0] / examples,
-                    100 * s[1] / examples, run_.line_tokens / now, 100 * waited / now,
+                    100 * s[1] / examples, line.tokens / now, 100 * line.waited / now,
                     run_.best_step >= 0 ? fmt::format("  best val {:.1f} %", 100 * run_.best_accuracy) : "");
     run_.trained_examples += s[2];
     run_.trained_seconds += now;
-    state_.sums.zero_();
-    start_line(loader.waited_seconds());
-  }
-
-  void start_line(double waited) {
     line_began_ = Clock::now();
-    line_waited_ = waited;
-    run_.line_tokens = run_.line_seconds = 0;
+    run_.line_seconds = 0;
   }
 
   double epoch() const {
@@ -254,6 +288,7 @@ class Trainer {
   void check_finite() {
     const int64_t step = state_.bad_step.item<int64_t>();
     if (step < 0) return;
+    writer_.wait();
     std::vector<Batch> batches = Loader::make(train_, loader_options(), step);
     for (auto& batch : batches) batch = batch.to(session_.device);
     const std::string tensor = find_bad_tensor(*session_.model, state_, batches, step, seed());
@@ -267,6 +302,7 @@ class Trainer {
   }
 
   void validate() {
+    finish_line();
     check_finite();
     const auto began = Clock::now();
     const Evaluation e = evaluate(*session_.model, val_, eval_options());
@@ -299,28 +335,37 @@ class Trainer {
     EvaluateOptions options;
     options.batch = config_.train.eval_batch;
     options.device = session_.device;
+    options.copies = state_.copies;
     return options;
   }
 
-  void save(std::string_view name) {
-    check_finite();
+  void save(const std::string& name) {
+    finish_line();
     RunState saved = run_;
     saved.seconds += seconds_since(began_);
     saved.line_seconds += seconds_since(line_began_);
-    const Tensor sums = state_.sums.cpu();
-    std::copy_n(sums.const_data_ptr<double>(), 4, saved.sums);
-    Json json = saved.to_json();
-    json["epoch"] = epoch();
-    json["data_sha256"] = train_.info().sha256;
-    json["config_sha256"] = config_hash();
-    json["threads"] = at::get_num_threads();
-    // Every random number is a function of these (base/philox.h): there is no other generator state.
-    json["random"] = {{"seed", config_.seed},
-                      {"order", {{"examples", run_.step * config_.train.batch}}},
-                      {"dropout", {{"step", run_.step}}}};
-    std::vector<Tensor> storage;
-    save_checkpoint(folder_.path(), name, state_.flat.model_tensors(storage),
-                    state_.flat.optimizer_tensors(storage), json);
+    const Json common = {{"epoch", epoch()},
+                         {"data_sha256", train_.info().sha256},
+                         {"config_sha256", config_hash()},
+                         {"threads", at::get_num_threads()},
+                         // Every random number is a function of these (base/philox.h): there is no other state.
+                         {"random",
+                          {{"seed", config_.seed},
+                           {"order", {{"examples", run_.step * config_.train.batch}}},
+                           {"dropout", {{"step", run_.step}}}}}};
+    writer_.save(name, state_, [saved, common](const double* sums) mutable {
+      std::copy_n(sums, 4, saved.sums);
+      Json json = saved.to_json();
+      json.update(common);
+      return json;
+    });
+  }
+
+  // Everything is on disk when it returns. The last step may have been a bad one.
+  void save_and_wait(const std::string& name) {
+    check_finite();
+    save(name);
+    writer_.wait();
   }
 
   // Tests the last and the best checkpoint and writes the result.
@@ -335,6 +380,7 @@ class Trainer {
            best_checkpoint.path.string(), step_of(best_checkpoint), run_.best_step);
     }
     state_.flat.load_model(best_checkpoint.model);
+    state_.parameters_changed();
     auto [best, evaluation] = test_checkpoint(test, run_.best_step, run_.best_accuracy, true);
     Json groups = Json::object();
     for (const auto& g : evaluation.groups)
@@ -389,7 +435,15 @@ class Trainer {
   Dataset train_, val_;
   RunFolder folder_;
   TrainState state_;
+  CheckpointWriter writer_;
   RunState run_;
+  // What is known of a line of metrics before its sums have come from the device.
+  struct Line {
+    int64_t step;
+    double epoch, rate, tokens, waited;
+    std::unique_ptr<HostCopy> numbers;  // the four sums and the first bad step
+  };
+  std::optional<Line> line_;
   std::string remark_;
   Clock::time_point began_, line_began_;  // of this process, of the metrics line that is being gathered
   double line_waited_ = 0;

@@ -41,23 +41,42 @@ TEST(ShuffleTest, EpochsAndSeedsDiffer) {
   EXPECT_LT(same_seed, 10);
 }
 
+TEST(CollateTest, PacksRowsEndToEndWithClsFirst) {
+  const TempDir dir;
+  const Dataset data = numbered(dir, 20);
+  const Batch batch = collate(data, std::vector<int64_t>{0, 6, 2}, {true, true, 17}, 4);
+  const Rows& rows = batch.input.rows;
+  EXPECT_TRUE(torch::equal(
+      batch.input.tokens, torch::tensor({17, 1, 17, 7, 7, 7, 7, 7, 7, 7, 17, 3, 3, 3}, torch::kInt)));
+  EXPECT_TRUE(torch::equal(rows.offsets, torch::tensor({0, 2, 10, 14}, torch::kInt)));
+  EXPECT_TRUE(torch::equal(rows.lengths, torch::tensor({2, 8, 4}, torch::kInt)));
+  EXPECT_EQ(rows.slots[11].item<int64_t>(), Rows::slot_of(6, 1));
+  EXPECT_EQ(rows.longest, 8);
+  EXPECT_EQ(rows.pitch, 0);
+  EXPECT_EQ(batch.real_tokens, 11);
+}
+
 TEST(CollateTest, PadsToTheLongestRow) {
   const TempDir dir;
   const Dataset data = numbered(dir, 20);
-  const std::vector<int64_t> rows = {0, 6, 2};
-  const Batch batch = collate(data, rows);
-  EXPECT_EQ(batch.input.tokens.sizes(), (std::vector<int64_t>{3, 7}));
-  EXPECT_TRUE(torch::equal(batch.input.lengths, torch::tensor({1, 7, 3}, torch::kInt)));
-  EXPECT_FALSE(batch.input.full);
-  EXPECT_EQ(batch.input.tokens[2][2].item<int>(), 3);
-  EXPECT_EQ(batch.input.tokens[2][3].item<int>(), 0);
-  EXPECT_EQ(batch.real_tokens, 11);
+  const Batch batch = collate(data, std::vector<int64_t>{0, 2}, {false, false, 0});
+  EXPECT_TRUE(torch::equal(batch.input.tokens, torch::tensor({1, 0, 0, 3, 3, 3}, torch::kInt)));
+  EXPECT_TRUE(torch::equal(batch.input.rows.lengths, torch::tensor({1, 3}, torch::kInt)));
+  EXPECT_EQ(batch.input.rows.pitch, 3);
+  EXPECT_FALSE(batch.input.rows.full);
+}
+
+TEST(CollateTest, RowsOfOneLengthAreAFullGrid) {
+  const Rows rows = lay_out({5, 5, 5}, true);
+  EXPECT_TRUE(rows.full);
+  EXPECT_EQ(rows.pitch, 5);
+  EXPECT_EQ(rows.positions, 15);
 }
 
 TEST(LoaderTest, GivesTheBatchesOfEachStepInOrderFromAnyStepOn) {
   const TempDir dir;
   const Dataset data = numbered(dir, 50);
-  const LoaderOptions options{8, 2, 3};
+  const LoaderOptions options{8, 2, 3, {}};
   Loader loader(data, options, 5);
   for (int64_t step = 5; step < 15; ++step) {
     const auto got = loader.next(), expected = Loader::make(data, options, step);
@@ -65,7 +84,7 @@ TEST(LoaderTest, GivesTheBatchesOfEachStepInOrderFromAnyStepOn) {
     for (size_t m = 0; m < 2; ++m) {
       EXPECT_TRUE(torch::equal(got[m].input.tokens, expected[m].input.tokens));
       EXPECT_TRUE(torch::equal(got[m].labels, expected[m].labels));
-      EXPECT_EQ(got[m].first_row, static_cast<int64_t>(4 * m));
+      EXPECT_EQ(got[m].input.rows.slots[0].item<int64_t>(), Rows::slot_of(static_cast<int64_t>(4 * m), 0));
     }
   }
 }

@@ -36,42 +36,88 @@ TEST_P(ModelPropertyTest, ParameterCountEqualsItsFormula) {
 }
 
 TEST_P(ModelPropertyTest, BlockAndGradientsEqualTheBruteForceInDoublePrecision) {
-  for (const bool padded : {false, true}) {
+  for (const bool packed : {true, false}) {
     const EncoderConfig c = small_config();
     auto block = model().block(c, *model().options(), 0);
     initialize(*block, 3);
     block->to(torch::kDouble);
     Forward f;
     f.training = true;
-    f.key = {7, torch::full({1}, 5, torch::kLong), 0};
-    if (padded) f.lengths = torch::tensor({13, 1, 8}, torch::kInt);
+    f.seed = 7;
+    f.step = torch::full({1}, 5, torch::kLong);
+    f.rows = lay_out({13, 1, 8}, packed);
     torch::manual_seed(5);
-    const Tensor x = torch::randn({3, 13, c.width}, torch::dtype(torch::kDouble).requires_grad(true));
-    const Tensor weights = valid_positions(f.lengths, 3, 13) * torch::randn({3, 13, c.width}, torch::kDouble);
+    const Tensor x =
+        torch::randn({f.rows.positions, c.width}, torch::dtype(torch::kDouble).requires_grad(true));
+    const Tensor valid = valid_positions(f.rows),
+                 weights = valid * torch::randn({f.rows.positions, c.width}, torch::kDouble);
 
     const auto gradients = [&](const Tensor& y) {
       std::vector<Tensor> inputs = block->parameters();
       inputs.push_back(x);
       return torch::autograd::grad({(y * weights).sum()}, inputs);
     };
-    const Tensor y = block->forward(x, f), expected = block->reference(x, f);
-    EXPECT_LT(((y - expected) * valid_positions(f.lengths, 3, 13)).abs().max().item<double>(), 1e-10);
+    const Tensor y = block->forward({x}, f).sum(), expected = block->reference(x, f);
+    EXPECT_LT(((y - expected) * valid).abs().max().item<double>(), 1e-10);
     const auto ours = gradients(y), brute = gradients(expected);
     for (size_t i = 0; i < ours.size(); ++i) {
-      EXPECT_TRUE(torch::allclose(ours[i], brute[i], 1e-8, 1e-10))
-          << "input " << i << (padded ? " padded" : "");
+      EXPECT_TRUE(torch::allclose(ours[i], brute[i], 1e-8, 1e-10)) << "input " << i << (packed ? " packed" : "");
       EXPECT_TRUE(torch::isfinite(ours[i]).all().item<bool>());
     }
   }
 }
 
-TEST_P(ModelPropertyTest, PaddingDoesNotChangeTheResult) {
-  auto encoder = small_encoder(model(), small_config(), torch::kDouble);
-  const Batch narrow = random_batch({9, 4});
-  Batch wide = narrow;
-  wide.input.tokens =
-      torch::constant_pad_nd(narrow.input.tokens, {0, 6}, 3);  // whatever stands in the padding
-  EXPECT_TRUE(torch::allclose(encoder->forward(narrow, {}), encoder->forward(wide, {}), 0, 1e-10));
+// The last block of a model with CLS pooling computes the first position of each row alone.
+TEST_P(ModelPropertyTest, FirstPositionsAloneEqualThoseOfTheWholeBlock) {
+  const EncoderConfig c = small_config();
+  auto block = model().block(c, *model().options(), 0);
+  initialize(*block, 3);
+  block->to(torch::kDouble);
+  for (const bool packed : {true, false}) {
+    Forward f;
+    f.training = true;
+    f.step = torch::full({1}, 5, torch::kLong);
+    f.rows = lay_out({13, 1, 8}, packed);
+    torch::manual_seed(6);
+    const Tensor x =
+        torch::randn({f.rows.positions, c.width}, torch::dtype(torch::kDouble).requires_grad(true));
+    const Tensor weights = torch::randn({3, c.width}, torch::kDouble);
+    const auto gradients = [&](const Tensor& y) {
+      std::vector<Tensor> inputs = block->parameters();
+      inputs.push_back(x);
+      return torch::autograd::grad({(y * weights).sum()}, inputs);
+    };
+    const Tensor first = block->forward_first({x}, f).sum(),
+                 whole = block->reference(x, f).index_select(0, f.first_positions());
+    EXPECT_TRUE(torch::allclose(first, whole, 0, 1e-10));
+    const auto ours = gradients(first), brute = gradients(whole);
+    for (size_t i = 0; i < ours.size(); ++i) {
+      EXPECT_TRUE(torch::allclose(ours[i], brute[i], 1e-8, 1e-10)) << "input " << i << (packed ? " packed" : "");
+    }
+  }
+}
+
+// Losses and gradients of whole models, dropout included.
+TEST_P(ModelPropertyTest, PackedAndPaddedGiveTheSameLossAndGradients) {
+  for (const char* pooling : {"cls", "mean"}) {
+    EncoderConfig c = small_config();
+    c.pooling = pooling;
+    auto encoder = small_encoder(model(), c, torch::kDouble);
+    const auto results = [&](bool packed) {
+      const Batch batch = random_batch({9, 4, 20}, encoder->layout(packed));
+      Forward f;
+      f.training = true;
+      f.step = torch::full({1}, 5, torch::kLong);
+      const Tensor loss = torch::cross_entropy_loss(encoder->forward(batch, f), batch.labels);
+      auto out = torch::autograd::grad({loss}, encoder->parameters());
+      out.push_back(loss.detach());
+      return out;
+    };
+    const auto packed = results(true), padded = results(false);
+    for (size_t i = 0; i < packed.size(); ++i) {
+      EXPECT_TRUE(torch::allclose(packed[i], padded[i], 0, 1e-10)) << pooling << " " << i;
+    }
+  }
 }
 
 TEST_P(ModelPropertyTest, ARowDoesNotSeeItsNeighbours) {
@@ -79,8 +125,7 @@ TEST_P(ModelPropertyTest, ARowDoesNotSeeItsNeighbours) {
   const Batch both = random_batch({9, 14});
   Batch first;
   first.rows = 1;
-  first.input = {both.input.tokens.narrow(0, 0, 1).narrow(1, 0, 9).contiguous(),
-                 both.input.lengths.narrow(0, 0, 1), true};
+  first.input = {both.input.tokens.narrow(0, 0, 10).contiguous(), lay_out({10}, true)};
   first.labels = both.labels.narrow(0, 0, 1);
   EXPECT_TRUE(
       torch::allclose(encoder->forward(both, {}).narrow(0, 0, 1), encoder->forward(first, {}), 0, 1e-10));
@@ -89,7 +134,7 @@ TEST_P(ModelPropertyTest, ARowDoesNotSeeItsNeighbours) {
 TEST_P(ModelPropertyTest, WorksWithOneTokenAndWithAllTokensEqual) {
   auto encoder = small_encoder(model(), small_config());
   Batch batch = random_batch({1, 20});
-  batch.input.tokens.fill_(2);
+  batch.input.tokens.masked_fill_(batch.input.tokens < 17, 2);
   EXPECT_TRUE(torch::isfinite(encoder->forward(batch, {})).all().item<bool>());
 }
 
@@ -97,12 +142,13 @@ TEST_P(ModelPropertyTest, OverfitsEightSamples) {
   EncoderConfig c = small_config();
   c.dropout = c.attention_dropout = 0;
   auto encoder = small_encoder(model(), c);
-  TrainState state = make_train_state(*encoder, torch::kCPU, torch::kFloat);
+  TrainState state = make_train_state(*encoder, torch::kCPU, torch::kFloat, torch::kFloat);
   OptimizerConfig optimizer;
   optimizer.weight_decay = 0;
-  auto engine = make_eager_engine(*encoder, state, optimizer, {"constant", 3e-3, 10, 300}, 0);
+  auto engine = make_engine(EngineKind::kEager, *encoder, state, optimizer, {"constant", 3e-3, 10, 300}, 0);
   const Batch batch = random_batch({20, 13, 17, 5, 20, 11, 8, 16});
-  for (int step = 0; step < 300; ++step) engine->step({&batch, 1});
+  FixedSource source({batch});
+  for (int step = 0; step < 300; ++step) engine->step(source);
   const Tensor predictions = encoder->forward(batch, {}).argmax(1);
   EXPECT_TRUE(torch::equal(predictions, batch.labels));
 }
@@ -113,9 +159,9 @@ TEST_P(ModelPropertyTest, SavedAndLoadedGivesTheSameBits) {
   auto second = small_encoder(model(), small_config(), torch::kFloat, 2);
   const auto all = [](const std::string&) { return true; };
   FlatState from(*first, torch::kCPU, torch::kFloat, all), to(*second, torch::kCPU, torch::kFloat, all);
-  std::vector<Tensor> storage;
-  save_checkpoint(dir.path(), "last", from.model_tensors(storage), from.optimizer_tensors(storage),
-                  Json{{"step", 1}});
+  std::vector<NamedTensor> tensors;
+  from.describe(from.parameters, "", tensors);
+  save_checkpoint(dir.path(), "last", tensors, {}, Json{{"step", 1}});
   to.load_model(open_checkpoint(dir.path(), "last").model);
   const Batch batch = random_batch({12, 20});
   EXPECT_TRUE(torch::equal(first->forward(batch, {}), second->forward(batch, {})));

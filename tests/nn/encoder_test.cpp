@@ -18,19 +18,15 @@ TEST(PositionsTest, AreInterleavedSinesAndCosines) {
   }
 }
 
-TEST(LayerNormTest, EqualsItsDefinition) {
+TEST(ResidualTest, TheNormTakesInTheBranch) {
   LayerNorm norm(37);
   initialize(norm, 0);
   norm.to(torch::kDouble);
-  const Tensor x = torch::randn({2, 5, 37}, torch::kDouble) * 3 + 1;
-  EXPECT_TRUE(torch::allclose(norm.forward(x), norm.reference(x), 0, 1e-12));
-}
-
-TEST(PoolingTest, TheMeanSeesValidPositionsOnly) {
-  const Tensor x = torch::randn({2, 4, 3}, torch::kDouble), lengths = torch::tensor({4, 2}, torch::kInt);
-  const Tensor pooled = pool_mean(x, lengths);
-  EXPECT_TRUE(torch::allclose(pooled[0], x[0].mean(0)));
-  EXPECT_TRUE(torch::allclose(pooled[1], x[1].narrow(0, 0, 2).mean(0)));
+  const Residual stream{torch::randn({5, 37}, torch::kDouble), torch::randn({5, 37}, torch::kDouble),
+                        torch::randn({37}, torch::kDouble)};
+  const auto [sum, normed] = stream.normed(norm);
+  EXPECT_TRUE(torch::allclose(sum, stream.sum(), 0, 1e-12));
+  EXPECT_TRUE(torch::allclose(normed, norm.reference(stream.sum()), 0, 1e-12));
 }
 
 TEST(InitTest, DrawsTheStatedDistributions) {
@@ -68,7 +64,7 @@ TEST(EncoderTest, ClsIsAValidPositionWhateverTheFirstToken) {
   auto encoder = small_encoder(transformer(), c, torch::kDouble);
   Batch batch = random_batch({6, 3});
   const Tensor logits = encoder->forward(batch, {});
-  batch.input.tokens[1][0] = batch.input.tokens[1][0].item<int>() % 16 + 1;
+  batch.input.tokens[8] = batch.input.tokens[8].item<int>() % 16 + 1;  // the first token of the second row
   EXPECT_FALSE(torch::allclose(logits[1], encoder->forward(batch, {})[1]));
   EXPECT_TRUE(torch::equal(logits[0], encoder->forward(batch, {})[0]));
 }

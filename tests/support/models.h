@@ -20,25 +20,34 @@ inline std::shared_ptr<Encoder> small_encoder(const Model& model, const EncoderC
   return encoder;
 }
 
-// Random tokens in rows of these lengths, padded to the longest.
-inline Batch random_batch(const std::vector<int32_t>& lengths, int64_t vocabulary = 17,
-                          int64_t classes = 10) {
+// Random tokens in rows of these lengths; CLS positions as `small_config` wants them.
+inline Batch random_batch(const std::vector<int32_t>& lengths, const LayoutOptions& layout = {true, true, 17}) {
   torch::manual_seed(11);
   Batch batch;
   batch.rows = static_cast<int64_t>(lengths.size());
-  const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
-  batch.input.tokens = torch::randint(1, vocabulary, {batch.rows, longest}, torch::kInt);
-  batch.input.lengths = torch::tensor(lengths, torch::kInt);
-  batch.input.full = std::all_of(lengths.begin(), lengths.end(), [&](int32_t n) { return n == longest; });
-  batch.labels = torch::randint(0, classes, {batch.rows}, torch::kLong);
-  for (const int32_t n : lengths) batch.real_tokens += n;
+  const int32_t lead = layout.cls ? 1 : 0;
+  std::vector<int32_t> positions;
+  for (const int32_t n : lengths) positions.push_back(n + lead);
+  batch.input.rows = lay_out(positions, layout.packed);
+  batch.input.tokens = torch::full({batch.input.rows.positions}, 3, torch::kInt);  // whatever stands in the padding
+  const auto* offsets = batch.input.rows.offsets.const_data_ptr<int32_t>();
+  for (size_t b = 0; b < lengths.size(); ++b) {
+    Tensor row = batch.input.tokens.narrow(0, offsets[b], positions[b]);
+    if (layout.cls) row[0] = layout.cls_id;
+    row.narrow(0, lead, lengths[b]).copy_(torch::randint(1, 17, {lengths[b]}, torch::kInt));
+    batch.real_tokens += lengths[b];
+  }
+  batch.labels = torch::randint(0, 10, {batch.rows}, torch::kLong);
   return batch;
 }
 
-// 1 at real positions: [B, L, 1].
-inline Tensor valid_positions(const Tensor& lengths, int64_t B, int64_t L) {
-  if (!lengths.defined()) return torch::ones({B, L, 1}, torch::kDouble);
-  return (torch::arange(L).unsqueeze(0) < lengths.unsqueeze(1)).unsqueeze(2).to(torch::kDouble);
+// 1 at positions that belong to a row: [T, 1].
+inline Tensor valid_positions(const Rows& rows) {
+  Tensor valid = torch::zeros({rows.positions, 1}, torch::kDouble);
+  for (int64_t b = 0; b < rows.count; ++b) {
+    valid.narrow(0, rows.offsets[b].item<int64_t>(), rows.lengths[b].item<int64_t>()).fill_(1);
+  }
+  return valid;
 }
 
 }  // namespace lra

@@ -28,18 +28,5 @@ TEST(ScheduleTest, CosinePeaksAfterOneEpochAndEndsNearZero) {
   EXPECT_NEAR(pathfinder.at(312), 1e-3, 1e-12);
   EXPECT_LT(cifar.at(34999), 1e-7);
 }
-TEST(ScheduleTest, TheTensorOnTheDeviceEqualsTheNumberOnTheHost) {
-  for (const char* kind : {"rsqrt", "cosine", "constant"}) {
-    for (const int64_t warmup : {0, 10}) {
-      const Schedule s{kind, 0.03, warmup, 100};
-      for (const int64_t step : {0, 1, 9, 10, 11, 57, 99, 100, 113}) {
-        EXPECT_FLOAT_EQ(s.at(torch::full({1}, step, torch::kLong)).item<float>(),
-                        static_cast<float>(s.at(step)))
-            << kind << " warmup " << warmup << " step " << step;
-      }
-    }
-  }
-}
-
 }  // namespace
 }  // namespace lra

@@ -13,93 +13,151 @@ class GpuTest : public testing::Test {
   void SetUp() override {
     if (!load_cuda().available) GTEST_SKIP() << load_cuda().why;
   }
-  const torch::Device cuda_{torch::kCUDA, 0};
+  static Rows on_device(Rows rows) {
+    for (Tensor* t : {&rows.offsets, &rows.lengths, &rows.slots}) *t = t->to(kCuda);
+    return rows;
+  }
+  static Dropout dropout_on(const torch::Device& device, double p, const Rows& rows) {
+    return {p, 5, 42, torch::full({1}, 7, torch::TensorOptions(torch::kLong).device(device)), rows.slots.to(device)};
+  }
+  static inline const torch::Device kCuda{torch::kCUDA, 0};
 };
 
-DropoutKey key_on(const torch::Device& device) {
-  return {42, torch::full({1}, 7, torch::TensorOptions(torch::kLong).device(device)), 3};
-}
-
 TEST_F(GpuTest, DropoutGivesTheBitsOfTheCpu) {
-  for (const auto& shape : std::vector<std::vector<int64_t>>{{3, 5, 7}, {2, 129, 64}, {4, 9}, {2, 3, 515}}) {
+  for (const int64_t width : {7, 64, 515}) {
+    const Rows rows = lay_out({5, 129, 1}, true, 3);
     for (const auto type : {torch::kFloat, torch::kDouble}) {
-      const Tensor x = torch::randn(shape, type);
-      EXPECT_TRUE(torch::equal(dropout(x.to(cuda_), 0.3, 5, key_on(cuda_)).cpu(),
-                               dropout(x, 0.3, 5, key_on(torch::kCPU))));
+      const Tensor x = torch::randn({rows.positions, width}, type);
+      EXPECT_TRUE(torch::equal(dropout(x.to(kCuda), dropout_on(kCuda, 0.3, rows)).cpu(),
+                               dropout(x, dropout_on(torch::kCPU, 0.3, rows))));
     }
   }
 }
 
 TEST_F(GpuTest, DropoutInBfloat16KeepsTheSameElements) {
-  const Tensor x = torch::ones({2, 33, 40}, torch::kBFloat16);
-  const Tensor kept = dropout(x.to(cuda_), 0.3, 5, key_on(cuda_)).cpu() != 0;
-  EXPECT_TRUE(torch::equal(kept, dropout(x.to(torch::kFloat), 0.3, 5, key_on(torch::kCPU)) != 0));
+  const Rows rows = lay_out({33, 33}, true);
+  const Tensor x = torch::ones({66, 40}, torch::kBFloat16);
+  const Tensor kept = dropout(x.to(kCuda), dropout_on(kCuda, 0.3, rows)).cpu() != 0;
+  EXPECT_TRUE(torch::equal(kept, dropout(x.to(torch::kFloat), dropout_on(torch::kCPU, 0.3, rows)) != 0));
 }
 
-// Losses of training steps with elementwise dropout (attention dropout is drawn by the library's kernel on
-// CUDA).
-std::vector<double> losses(const torch::Device& device, torch::Dtype type, torch::Dtype compute, int steps) {
+struct RunOptions {
+  torch::Device device;
+  torch::Dtype type, compute;
+  EngineKind kind;
+  std::vector<int32_t> lengths = {20, 7, 13, 1, 9, 9};
+  double attention_dropout = 0;  // on CUDA drawn by the library's kernel: other numbers than on the CPU
+  bool packed = true;
+};
+
+// Losses of training steps, and the parameters after them.
+std::pair<std::vector<double>, Tensor> train_steps(const RunOptions& o, int steps) {
   EncoderConfig c = small_config();
-  c.attention_dropout = 0;
-  auto encoder = small_encoder(find_model("transformer"), c, type);
-  encoder->set_compute_type(compute);
-  TrainState state = make_train_state(*encoder, device, type);
-  auto engine = make_eager_engine(*encoder, state, {}, {"constant", 1e-3, 10, 100}, 4);
-  const Batch batch = random_batch({20, 7, 13, 1, 9, 9}).to(device);
-  std::vector<double> out;
+  c.attention_dropout = o.attention_dropout;
+  auto encoder = small_encoder(find_model("transformer"), c, o.type);
+  encoder->set_compute_type(o.compute);
+  TrainState state = make_train_state(*encoder, o.device, o.type, o.compute);
+  auto engine = make_engine(o.kind, *encoder, state, {}, {"constant", 1e-3, 10, 100}, 4);
+  FixedSource source({random_batch(o.lengths, encoder->layout(o.packed)).to(o.device)});
+  std::vector<double> losses;
   for (int i = 0; i < steps; ++i) {
     state.sums.zero_();
-    engine->step({&batch, 1});
-    out.push_back(state.sums[0].item<double>() / 6);
+    engine->step(source);
+    losses.push_back(state.sums[0].item<double>() / static_cast<double>(o.lengths.size()));
   }
-  return out;
+  return {losses, state.flat.parameters.cpu()};
+}
+
+void expect_near(const std::vector<double>& a, const std::vector<double>& b, double tolerance) {
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], tolerance) << "step " << i;
 }
 
 TEST_F(GpuTest, TrainingInDoublePrecisionFollowsTheCpu) {
-  const auto cpu = losses(torch::kCPU, torch::kDouble, torch::kDouble, 20);
-  const auto gpu = losses(cuda_, torch::kDouble, torch::kDouble, 20);
-  for (size_t i = 0; i < cpu.size(); ++i) EXPECT_NEAR(gpu[i], cpu[i], 1e-6) << i;
+  for (const bool packed : {true, false}) {
+    RunOptions o{torch::kCPU, torch::kDouble, torch::kDouble, EngineKind::kEager};
+    o.packed = packed;
+    const auto cpu = train_steps(o, 20).first;
+    o.device = kCuda;
+    expect_near(train_steps(o, 20).first, cpu, 1e-6);
+  }
+}
+
+TEST_F(GpuTest, TrainingInSinglePrecisionFollowsTheCpu) {
+  const auto cpu = train_steps({torch::kCPU, torch::kFloat, torch::kFloat, EngineKind::kEager}, 20).first;
+  expect_near(train_steps({kCuda, torch::kFloat, torch::kFloat, EngineKind::kGraph}, 20).first, cpu, 1e-4);
 }
 
 TEST_F(GpuTest, TrainingInBfloat16StaysWithinItsRounding) {
-  const auto cpu = losses(torch::kCPU, torch::kFloat, torch::kFloat, 20);
-  const auto gpu = losses(cuda_, torch::kFloat, torch::kBFloat16, 20);
-  for (size_t i = 0; i < cpu.size(); ++i) EXPECT_NEAR(gpu[i], cpu[i], 0.05) << i;
+  for (const auto& lengths : {std::vector<int32_t>{20, 7, 13, 1, 9, 9}, std::vector<int32_t>(6, 31)}) {
+    const auto cpu = train_steps({torch::kCPU, torch::kFloat, torch::kFloat, EngineKind::kEager, lengths}, 20).first;
+    expect_near(train_steps({kCuda, torch::kFloat, torch::kBFloat16, EngineKind::kGraph, lengths}, 20).first, cpu, 0.05);
+  }
 }
 
-TEST_F(GpuTest, AttentionOfPaddedRowsEqualsTheDefinition) {
+// Attention dropout included: the replayed graph must draw new numbers every step, the same as the eager engine.
+TEST_F(GpuTest, TheGraphGivesTheStepsOfTheEagerEngine) {
+  for (const auto compute : {torch::kFloat, torch::kBFloat16}) {
+    RunOptions o{kCuda, torch::kFloat, compute, EngineKind::kEager};
+    o.attention_dropout = 0.3;
+    const auto eager = train_steps(o, 12);
+    o.kind = EngineKind::kGraph;
+    const auto graph = train_steps(o, 12);
+    expect_near(graph.first, eager.first, compute == torch::kFloat ? 1e-5 : 2e-2);
+  }
+}
+
+std::vector<Tensor> attention_results(AttentionInput in, const torch::Device& device, torch::Dtype type) {
+  in.qkv = in.qkv.detach().to(device, type).requires_grad_(true);
+  if (device.is_cuda()) in.rows = Rows{in.rows.offsets.to(device), in.rows.lengths.to(device), in.rows.slots.to(device),
+                                       in.rows.count, in.rows.positions, in.rows.longest, in.rows.pitch, in.rows.full};
+  const Tensor out = attention(in);
+  const Tensor weights = torch::cos(torch::arange(out.numel(), torch::kDouble)).view(out.sizes());
+  (out * weights.to(out.options())).sum().backward();
+  return {out.detach().cpu().to(torch::kDouble), in.qkv.grad().cpu().to(torch::kDouble)};
+}
+
+TEST_F(GpuTest, AttentionEqualsTheDefinition) {
   torch::manual_seed(1);
-  AttentionInput in{torch::randn({3, 33, 3, 2, 16}), torch::tensor({33, 5, 17}, torch::kInt), 0, 0, {}};
-  const Tensor expected = attention_reference(in);
-  const Tensor valid = valid_positions(in.lengths, 3, 33).unsqueeze(-1).to(torch::kFloat);
-  in.qkv = in.qkv.to(cuda_);
-  in.lengths = in.lengths.to(cuda_);
-  EXPECT_TRUE(torch::allclose(attention(in).cpu() * valid, expected * valid, 1e-4, 1e-5));
+  for (const int64_t P : {16, 40, 64, 9}) {
+    for (const auto& lengths : {std::vector<int32_t>{33, 5, 200}, std::vector<int32_t>{129, 129}}) {
+      for (const bool packed : {true, false}) {
+        const Rows rows = lay_out(lengths, packed);
+        const AttentionInput in{torch::randn({rows.positions, 3, 2, P}), rows, {}};
+        const Tensor valid = valid_positions(rows).unsqueeze(-1);
+        const auto expected = attention_results(in, torch::kCPU, torch::kDouble);
+        for (const auto type : {torch::kFloat, torch::kBFloat16}) {
+          const auto ours = attention_results(in, kCuda, type);
+          const double tolerance = type == torch::kFloat ? 1e-4 : 2e-2;
+          EXPECT_LT(((ours[0] - expected[0]) * valid).norm().item<double>(), tolerance * expected[0].norm().item<double>())
+              << P << " " << packed << " " << type;
+          EXPECT_LT(((ours[1] - expected[1]) * valid.unsqueeze(-1)).norm().item<double>(),
+                    tolerance * expected[1].norm().item<double>())
+              << P << " " << packed << " " << type;
+        }
+      }
+    }
+  }
 }
 
 // The backward pass of the library's kernel must draw the mask of its forward pass: held against a difference
 // quotient.
 TEST_F(GpuTest, AttentionDropoutGradientBelongsToTheMaskOfItsForwardPass) {
   torch::manual_seed(2);
-  for (const bool padded : {false, true}) {
-    AttentionInput in{
-        torch::randn({2, 65, 3, 2, 32}).to(cuda_).requires_grad_(true), {}, 0.3, 0, key_on(cuda_)};
-    if (padded) in.lengths = torch::tensor({65, 40}, torch::kInt).to(cuda_);
-    const Tensor weights = torch::randn({2, 65, 2, 32}).to(cuda_),
-                 direction = torch::randn({2, 65, 3, 2, 32}).to(cuda_);
-    const auto value = [&](const Tensor& qkv) {
-      seed_device_generator(cuda_, 9, uint64_t{5} << 32);
-      AttentionInput moved = in;
-      moved.qkv = qkv;
-      return (attention(moved) * weights).to(torch::kDouble).sum();
+  for (const auto& lengths : {std::vector<int32_t>{65, 65}, std::vector<int32_t>{65, 40}}) {
+    const Rows rows = on_device(lay_out(lengths, true));
+    const Tensor qkv = torch::randn({rows.positions, 3, 2, 32}).to(kCuda).requires_grad_(true);
+    const Tensor weights = torch::randn({rows.positions, 2, 32}).to(kCuda), direction = torch::randn_like(qkv);
+    const auto value = [&](const Tensor& x) {
+      seed_device_generator(kCuda, 9, uint64_t{5} << 32);
+      return (attention({x, rows, dropout_on(kCuda, 0.3, rows)}) * weights).to(torch::kDouble).sum();
     };
-    value(in.qkv).backward();
-    const double slope = (in.qkv.grad() * direction).to(torch::kDouble).sum().item<double>();
+    value(qkv).backward();
+    const double slope = (qkv.grad() * direction).to(torch::kDouble).sum().item<double>();
     const torch::NoGradGuard no_grad;
     constexpr double kStep = 1e-3;
     const double quotient =
-        (value(in.qkv + kStep * direction) - value(in.qkv - kStep * direction)).item<double>() / (2 * kStep);
-    EXPECT_NEAR(quotient, slope, 0.02 * std::abs(slope) + 0.05) << (padded ? "padded" : "full");
+        (value(qkv + kStep * direction) - value(qkv - kStep * direction)).item<double>() / (2 * kStep);
+    EXPECT_NEAR(quotient, slope, 0.02 * std::abs(slope) + 0.05) << lengths[1];
   }
 }
 

@@ -1,10 +1,10 @@
 #include "kernels/attention/attention.h"
 
-#include <ATen/ops/scaled_dot_product_attention.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "base/torch_compat.h"
 #include "kernels/attention/attention_cpu.h"
+#include "kernels/attention/attention_library.h"
 
 namespace lra {
 namespace {
@@ -12,23 +12,27 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-struct CpuProblem {
-  Tensor qkv, out, lse, lengths;  // [B, L, 3, H, P], [B, L, H, P], [B, H, L], [B] or empty
-  double dropout;
-  uint64_t site;
-  DropoutKey key;
+template <class T>
+void set_dropout(AttentionHead<T>& head, const Dropout& dropout, int64_t position, int64_t heads, int64_t h) {
+  if (!dropout.active()) return;
+  const DropoutDraw draw = dropout.draw();
+  head.seed = draw.seed;
+  head.stream = dropout_stream(draw.site, *draw.step);
+  head.first = dropout_attention_position(draw.slots[position] >> 24, heads, h, 0);
+  head.rate = draw.rate;
+}
 
-  int64_t rows() const { return qkv.size(0); }
-  int64_t length() const { return qkv.size(1); }
-  int64_t heads() const { return qkv.size(3); }
-  int64_t width() const { return qkv.size(4); }
+struct CpuProblem {
+  Tensor qkv, out, lse;  // [T, 3, H, P], [T, H, P], [H, T]
+  Rows rows;
+  Dropout dropout;
+
+  int64_t heads() const { return qkv.size(2); }
+  int64_t width() const { return qkv.size(3); }
   int64_t stride() const { return heads() * width(); }  // of `out`; three times that of `qkv`
-  int64_t input_offset(int64_t row, int64_t head) const {
-    return row * length() * 3 * stride() + head * width();
-  }
-  int64_t output_offset(int64_t row, int64_t head) const {
-    return row * length() * stride() + head * width();
-  }
+  int64_t offset(int64_t row) const { return rows.offsets.const_data_ptr<int32_t>()[row]; }
+  int64_t input_offset(int64_t row, int64_t head) const { return offset(row) * 3 * stride() + head * width(); }
+  int64_t output_offset(int64_t row, int64_t head) const { return offset(row) * stride() + head * width(); }
 
   template <class T>
   AttentionHead<T> head(int64_t row, int64_t h) {
@@ -37,18 +41,13 @@ struct CpuProblem {
     head.k = head.q + stride();
     head.v = head.k + stride();
     head.out = out.mutable_data_ptr<T>() + output_offset(row, h);
-    head.lse = lse.mutable_data_ptr<T>() + (row * heads() + h) * length();
-    head.length = lengths.numel() > 0 ? lengths.const_data_ptr<int32_t>()[row] : length();
+    head.lse = lse.mutable_data_ptr<T>() + h * rows.positions + offset(row);
+    head.length = head.queries = rows.lengths.const_data_ptr<int32_t>()[row];
     head.width = width();
     head.stride = 3 * stride();
     head.out_stride = stride();
     head.scale = static_cast<T>(1.0 / std::sqrt(static_cast<double>(width())));
-    if (dropout > 0) {
-      head.seed = key.seed;
-      head.stream = dropout_stream(site, *key.step.const_data_ptr<int64_t>());
-      head.first = dropout_attention_position(key.first_row + row, heads(), h, 0);
-      head.rate = dropout_rate(dropout);
-    }
+    set_dropout(head, dropout, offset(row), heads(), h);
     return head;
   }
 };
@@ -77,7 +76,7 @@ void zero_padding(T* at, int64_t from, int64_t to, int64_t width, int64_t stride
 
 template <class T, class F>
 void for_each_head(CpuProblem& p, const F& f) {
-  parallel_tasks(p.rows() * p.heads(), [&](int64_t task) {
+  parallel_tasks(p.rows.count * p.heads(), [&](int64_t task) {
     const int64_t row = task / p.heads(), h = task % p.heads();
     const AttentionHead<T> head = p.head<T>(row, h);
     f(row, h, head, scratch_of<T>(attention_scratch(head.length, head.width)));
@@ -86,9 +85,9 @@ void for_each_head(CpuProblem& p, const F& f) {
 
 template <class T>
 void forward_cpu(CpuProblem& p) {
-  for_each_head<T>(p, [&](int64_t, int64_t, const AttentionHead<T>& head, T* scratch) {
+  for_each_head<T>(p, [&](int64_t row, int64_t, const AttentionHead<T>& head, T* scratch) {
     attention_forward_cpu(head, scratch);
-    zero_padding(head.out, head.length, p.length(), head.width, head.out_stride);
+    zero_padding(head.out, head.length, p.offset(row + 1) - p.offset(row), head.width, head.out_stride);
   });
 }
 
@@ -100,89 +99,122 @@ void backward_cpu(CpuProblem& p, const Tensor& d_out, Tensor& d_qkv) {
                                             d_q + p.stride(), d_q + 2 * p.stride()};
     attention_backward_cpu(head, gradient, scratch);
     for (T* d : {gradient.d_q, gradient.d_k, gradient.d_v}) {
-      zero_padding(d, head.length, p.length(), head.width, head.stride);
+      zero_padding(d, head.length, p.offset(row + 1) - p.offset(row), head.width, head.stride);
     }
   });
 }
 
 class CpuAttention : public torch::autograd::Function<CpuAttention> {
  public:
-  static Tensor forward(AutogradContext* context, const Tensor& qkv, const Tensor& lengths, double dropout,
-                        int64_t site, int64_t seed, const Tensor& step, int64_t first_row) {
-    const int64_t B = qkv.size(0), L = qkv.size(1), H = qkv.size(3), P = qkv.size(4);
-    const Tensor out = torch::empty({B, L, H, P}, qkv.options()),
-                 lse = torch::empty({B, H, L}, qkv.options());
-    CpuProblem p{qkv.contiguous(),
-                 out,
-                 lse,
-                 lengths,
-                 dropout,
-                 static_cast<uint64_t>(site),
-                 {static_cast<uint64_t>(seed), step, first_row}};
+  static Tensor forward(AutogradContext* context, const Tensor& qkv, const Rows& rows, const Dropout& dropout) {
+    const int64_t T = qkv.size(0), H = qkv.size(2), P = qkv.size(3);
+    CpuProblem p{qkv.contiguous(), torch::empty({T, H, P}, qkv.options()), torch::empty({H, T}, qkv.options()), rows,
+                 dropout};
     qkv.scalar_type() == torch::kDouble ? forward_cpu<double>(p) : forward_cpu<float>(p);
-    context->save_for_backward({p.qkv, p.out, p.lse, lengths, step});
-    context->saved_data["dropout"] = dropout;
-    context->saved_data["site"] = site;
-    context->saved_data["seed"] = seed;
-    context->saved_data["first_row"] = first_row;
+    context->save_for_backward({p.qkv, p.out, p.lse});
+    save_rows(*context, rows);
+    save_dropout(*context, dropout);
     return p.out;
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto saved = context->get_saved_variables();
-    CpuProblem p{saved[0],
-                 saved[1],
-                 saved[2],
-                 saved[3],
-                 context->saved_data["dropout"].toDouble(),
-                 static_cast<uint64_t>(context->saved_data["site"].toInt()),
-                 {static_cast<uint64_t>(context->saved_data["seed"].toInt()), saved[4],
-                  context->saved_data["first_row"].toInt()}};
+    CpuProblem p{saved[0], saved[1], saved[2], saved_rows(*context), saved_dropout(*context)};
     const Tensor d_out = gradients[0].contiguous();
     Tensor d_qkv = torch::empty_like(p.qkv);
     p.qkv.scalar_type() == torch::kDouble ? backward_cpu<double>(p, d_out, d_qkv)
                                           : backward_cpu<float>(p, d_out, d_qkv);
-    return {d_qkv, {}, {}, {}, {}, {}, {}};
+    return {d_qkv, {}, {}};
   }
 };
 
-Tensor key_mask(const AttentionInput& in) {  // [B, 1, 1, L], true = real
-  const Tensor positions = torch::arange(in.qkv.size(1), in.lengths.options());
-  return (positions.unsqueeze(0) < in.lengths.unsqueeze(1)).view({in.qkv.size(0), 1, 1, in.qkv.size(1)});
-}
+// One query a row.
+struct CpuFirst {
+  Tensor q, kv, out, lse;  // [B, H, P], [T, 2, H, P], [B, H, P], [B, H]
+  Rows rows;
+  Dropout dropout;
 
-std::vector<Tensor> split_heads(const Tensor& qkv) {
-  return qkv.permute({2, 0, 3, 1, 4}).unbind(0);
-}  // 3 × [B, H, L, P]
+  int64_t heads() const { return q.size(1); }
+  int64_t width() const { return q.size(2); }
+  int64_t offset(int64_t row) const { return rows.offsets.const_data_ptr<int32_t>()[row]; }
+  int64_t query_offset(int64_t row, int64_t h) const { return (row * heads() + h) * width(); }
+  int64_t key_offset(int64_t row, int64_t h) const { return (offset(row) * 2 * heads() + h) * width(); }
 
-// Added to the scores of padded keys. Finite: a tile of the library's kernel that holds nothing but −∞
-// computes ∞ − ∞.
-constexpr double kMasked = -30000;
+  template <class T, class F>
+  void for_each_head(const F& f) {
+    parallel_tasks(rows.count, [&](int64_t row) {
+      for (int64_t h = 0; h < heads(); ++h) {
+        AttentionHead<T> head{};
+        head.q = q.const_data_ptr<T>() + query_offset(row, h);
+        head.k = kv.const_data_ptr<T>() + key_offset(row, h);
+        head.v = head.k + heads() * width();
+        head.out = out.mutable_data_ptr<T>() + query_offset(row, h);
+        head.lse = lse.mutable_data_ptr<T>() + row * heads() + h;
+        head.queries = 1;
+        head.length = rows.lengths.const_data_ptr<int32_t>()[row];
+        head.width = width();
+        head.stride = 2 * heads() * width();
+        head.out_stride = heads() * width();
+        head.scale = static_cast<T>(1.0 / std::sqrt(static_cast<double>(width())));
+        set_dropout(head, dropout, offset(row), heads(), h);
+        f(row, h, head, scratch_of<T>(attention_scratch(head.length, head.width)));
+      }
+    });
+  }
 
-Tensor attention_library(const AttentionInput& in) {
-  std::optional<Tensor> mask;
-  if (in.lengths.defined())
-    mask = ((~key_mask(in)).to(in.qkv.scalar_type()) * kMasked).expand({-1, -1, in.qkv.size(1), -1});
-  const auto heads = split_heads(in.qkv);
-  return at::scaled_dot_product_attention(heads[0], heads[1], heads[2], mask, in.dropout).transpose(1, 2);
-}
+  template <class T>
+  void forward() {
+    for_each_head<T>([](int64_t, int64_t, const AttentionHead<T>& head, T* scratch) {
+      attention_forward_cpu(head, scratch);
+    });
+  }
 
-// The kept weights of dropout, written out: [B, H, L, L].
-Tensor attention_dropout_mask(const AttentionInput& in) {
-  const int64_t B = in.qkv.size(0), L = in.qkv.size(1), H = in.qkv.size(3);
-  const DropoutRate rate = dropout_rate(in.dropout);
-  const uint64_t stream = dropout_stream(in.site, in.key.step.item<int64_t>());
-  Tensor mask = torch::zeros({B, H, L, L}, torch::kDouble);
-  auto m = mask.accessor<double, 4>();
-  for (int64_t b = 0; b < B; ++b) {
-    for (int64_t h = 0; h < H; ++h) {
-      for (int64_t i = 0; i < L; ++i) {
-        for (int64_t j = 0; j < L; ++j) {
-          const uint64_t position =
-              dropout_attention_position(in.key.first_row + b, H, h, i) + static_cast<uint64_t>(j);
-          const uint32_t bits =
-              dropout_bits(philox(in.key.seed, stream, position / 8), static_cast<int>(position % 8));
-          if (bits >= rate.threshold) m[b][h][i][j] = rate.scale;
-        }
+  template <class T>
+  void backward(const Tensor& d_out, Tensor& d_q, Tensor& d_kv) {
+    for_each_head<T>([&](int64_t row, int64_t h, const AttentionHead<T>& head, T* scratch) {
+      T* d_k = d_kv.mutable_data_ptr<T>() + key_offset(row, h);
+      const AttentionHeadGradient<T> gradient{d_out.const_data_ptr<T>() + query_offset(row, h),
+                                              d_q.mutable_data_ptr<T>() + query_offset(row, h), d_k,
+                                              d_k + heads() * width()};
+      attention_backward_cpu(head, gradient, scratch);
+    });
+  }
+};
+
+class CpuAttentionFirst : public torch::autograd::Function<CpuAttentionFirst> {
+ public:
+  static Tensor forward(AutogradContext* context, const Tensor& q, const Tensor& kv, const Rows& rows,
+                        const Dropout& dropout) {
+    CpuFirst p{q.contiguous(), kv.contiguous(), torch::empty_like(q, at::MemoryFormat::Contiguous),
+               torch::empty({q.size(0), q.size(1)}, q.options()), rows, dropout};
+    q.scalar_type() == torch::kDouble ? p.forward<double>() : p.forward<float>();
+    context->save_for_backward({p.q, p.kv, p.out, p.lse});
+    save_rows(*context, rows);
+    save_dropout(*context, dropout);
+    return p.out;
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto saved = context->get_saved_variables();
+    CpuFirst p{saved[0], saved[1], saved[2], saved[3], saved_rows(*context), saved_dropout(*context)};
+    const Tensor d_out = gradients[0].contiguous();
+    Tensor d_q = torch::empty_like(p.q), d_kv = torch::zeros_like(p.kv);
+    p.q.scalar_type() == torch::kDouble ? p.backward<double>(d_out, d_q, d_kv) : p.backward<float>(d_out, d_q, d_kv);
+    return {d_q, d_kv, {}, {}};
+  }
+};
+
+// The kept weights of dropout for one row, written out: [H, L, L].
+Tensor dropout_mask(const Dropout& dropout, int64_t row, int64_t H, int64_t L) {
+  const DropoutRate rate = dropout_rate(dropout.p);
+  const uint64_t stream = dropout_stream(dropout.site, dropout.step.item<int64_t>());
+  Tensor mask = torch::zeros({H, L, L}, torch::kDouble);
+  auto m = mask.accessor<double, 3>();
+  for (int64_t h = 0; h < H; ++h) {
+    for (int64_t i = 0; i < L; ++i) {
+      for (int64_t j = 0; j < L; ++j) {
+        const uint64_t position = dropout_attention_position(row, H, h, i) + static_cast<uint64_t>(j);
+        const uint32_t bits =
+            dropout_bits(philox(dropout.seed, stream, position / 8), static_cast<int>(position % 8));
+        if (bits >= rate.threshold) m[h][i][j] = rate.scale;
       }
     }
   }
@@ -192,35 +224,48 @@ Tensor attention_dropout_mask(const AttentionInput& in) {
 }  // namespace
 
 Tensor attention(const AttentionInput& in) {
-  if (!in.qkv.is_cpu()) return attention_library(in);
-  const Tensor &lengths = in.lengths.defined() ? in.lengths : no_tensor(torch::kInt),
-               &step = in.dropout > 0 ? in.key.step : no_tensor(torch::kLong);
-  return CpuAttention::apply(in.qkv, lengths, in.dropout, static_cast<int64_t>(in.site),
-                             static_cast<int64_t>(in.key.seed), step, in.key.first_row);
+  if (in.qkv.is_cpu()) return CpuAttention::apply(in.qkv, in.rows, in.dropout);
+  return in.qkv.scalar_type() == torch::kDouble ? attention_reference(in) : attention_library(in);
+}
+
+Tensor attention_first(const FirstAttentionInput& in) {
+  if (in.q.is_cpu()) return CpuAttentionFirst::apply(in.q, in.kv, in.rows, in.dropout);
+  return in.q.scalar_type() == torch::kDouble ? attention_first_reference(in) : attention_first_library(in);
+}
+
+Tensor attention_first_reference(const FirstAttentionInput& in) {
+  const Tensor first = in.rows.offsets.narrow(0, 0, in.rows.count).to(torch::kLong);
+  const Tensor q = torch::zeros_like(in.kv.select(1, 0)).index_copy(0, first, in.q);
+  const Tensor qkv = torch::cat({q.unsqueeze(1), in.kv}, 1);
+  return attention_reference({qkv, in.rows, in.dropout}).index_select(0, first);
 }
 
 Tensor attention_reference(const AttentionInput& in) {
-  const auto heads = split_heads(in.qkv);
-  const Tensor &q = heads[0], &k = heads[1], &v = heads[2];  // [B, H, L, P]
-  Tensor scores = torch::matmul(q, k.transpose(2, 3)) / std::sqrt(static_cast<double>(q.size(3)));
-  if (in.lengths.defined())
-    scores = scores.masked_fill(~key_mask(in), -std::numeric_limits<double>::infinity());
-  Tensor weights = torch::softmax(scores, -1);
-  if (in.dropout > 0) weights = weights * attention_dropout_mask(in).to(weights.options());
-  Tensor out = torch::matmul(weights, v).transpose(1, 2);  // [B, L, H, P]
-  if (in.lengths.defined()) {
-    out = out * key_mask(in).view({q.size(0), q.size(2), 1, 1}).to(out.options());
+  const int64_t H = in.qkv.size(2), P = in.qkv.size(3);
+  const Tensor offsets = in.rows.offsets.cpu(), lengths = in.rows.lengths.cpu();
+  std::vector<Tensor> parts;
+  const auto pad = [&](int64_t positions) { parts.push_back(torch::zeros({positions, H, P}, in.qkv.options())); };
+  int64_t end = 0;
+  for (int64_t b = 0; b < in.rows.count; ++b) {
+    const int64_t at = offsets[b].item<int64_t>(), L = lengths[b].item<int64_t>();
+    pad(at - end);
+    const auto heads = in.qkv.narrow(0, at, L).permute({1, 2, 0, 3}).unbind(0);  // 3 × [H, L, P]
+    Tensor weights =
+        torch::softmax(torch::matmul(heads[0], heads[1].transpose(1, 2)) / std::sqrt(static_cast<double>(P)), -1);
+    if (in.dropout.active()) {
+      const int64_t row = in.dropout.slots[at].item<int64_t>() >> 24;
+      weights = weights * dropout_mask(in.dropout, row, H, L).to(weights.options());
+    }
+    parts.push_back(torch::matmul(weights, heads[2]).transpose(0, 1));  // [L, H, P]
+    end = at + L;
   }
-  return out;
+  pad(in.qkv.size(0) - end);
+  return torch::cat(parts);
 }
 
-std::string attention_implementation(const torch::Device& device, torch::Dtype dtype, bool padded,
-                                     bool dropout) {
-  if (device.is_cpu()) return "lra: blocked, fused with mask and counter dropout, no L×L tensor";
-  if (dtype == torch::kFloat) return "library: memory-efficient SDPA (fp32 has no flash kernel)";
-  return padded    ? "library: memory-efficient SDPA (flash takes no key mask)"
-         : dropout ? "library: flash SDPA with the device generator, reseeded every step"
-                   : "library: flash SDPA";
+std::string attention_implementation(const torch::Device& device, torch::Dtype type, bool full, bool dropout) {
+  if (device.is_cpu()) return "lra: blocked, fused with counter dropout, no L×L tensor";
+  return attention_library_name(type, full, dropout);
 }
 
 }  // namespace lra

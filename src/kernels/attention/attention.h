@@ -1,36 +1,43 @@
-// Scaled dot-product attention with a key mask and dropout on the weights:
+// Scaled dot-product attention within the rows of a batch, with dropout on the weights:
 //
-//   S = q kᵀ / √P           (keys at or beyond the row's length are left out)
-//   A = softmax(S),  out = dropout(A) v
+//   S = q kᵀ / √P,   A = softmax(S),   out = dropout(A) v            for each row and head
 //
-// q, k and v come as one tensor [B, L, 3, H, P], as the stacked projection of nn gives it, so that nothing is
-// moved between the two, forward or backward; the output [B, L, H, P] is what the next projection takes. What
-// stands at padded queries is of no meaning to anyone (zero on the CPU). On the CPU one pass over blocks of
-// queries that fit the second-level cache, nothing of size L×L is kept; the backward pass computes the
-// weights again from the stored log-sum-exp (as in "FlashAttention"). On CUDA the library's fused kernels
-// serve.
+// q, k and v come as one tensor [T, 3, H, P], as the stacked projection gives it, so that nothing is moved
+// between the two; the output [T, H, P] is what the next projection takes. What stands at positions outside the
+// rows is of no meaning to anyone, but finite (zero on the CPU). On the CPU one pass over blocks of queries that
+// fit the second-level cache, nothing of size L×L is kept; the backward pass computes the weights again from the
+// stored log-sum-exp (as in "FlashAttention"). On CUDA the libraries' kernels serve, chosen by measurement
+// (docs/performance.md).
 #pragma once
 #include <torch/types.h>
 
+#include "batch/batch.h"
 #include "kernels/dropout/dropout.h"
 
 namespace lra {
 
 struct AttentionInput {
-  torch::Tensor qkv;      // [B, L, 3, H, P]
-  torch::Tensor lengths;  // int32 [B]; undefined: every row is full
-  double dropout = 0;     // on the weights
-  uint64_t site = 0;      // of the dropout
-  DropoutKey key;
+  Tensor qkv;  // [T, 3, H, P]
+  Rows rows;
+  Dropout dropout;  // on the weights
 };
 
-torch::Tensor attention(const AttentionInput& input);  // [B, L, H, P]
+Tensor attention(const AttentionInput& input);  // [T, H, P]
 
-// The definition, with the whole L×L matrix, in the dtype of its input.
-torch::Tensor attention_reference(const AttentionInput& input);
+// The definition, row by row with the whole L×L matrix, in the dtype of its input.
+Tensor attention_reference(const AttentionInput& input);
+
+// The same for the first query of each row alone: all that the last block of a model with CLS pooling needs.
+struct FirstAttentionInput {
+  Tensor q;   // [B, H, P]
+  Tensor kv;  // [T, 2, H, P]
+  Rows rows;
+  Dropout dropout;
+};
+Tensor attention_first(const FirstAttentionInput& input);  // [B, H, P]
+Tensor attention_first_reference(const FirstAttentionInput& input);
 
 // What `attention` runs for such input on this machine, and why.
-std::string attention_implementation(const torch::Device& device, torch::Dtype dtype, bool padded,
-                                     bool dropout);
+std::string attention_implementation(const torch::Device& device, torch::Dtype type, bool full, bool dropout);
 
 }  // namespace lra

@@ -131,8 +131,8 @@ void forward(const AttentionHead<T>& h, T* scratch) {
   const Scratch<T> at(scratch, n, P);
   pack(h.k, h.stride, at.k, n, P);
   pack(h.v, h.stride, at.v, n, P);
-  for (int64_t i0 = 0; i0 < n; i0 += block) {
-    const int64_t rows = std::min(block, n - i0);
+  for (int64_t i0 = 0; i0 < h.queries; i0 += block) {
+    const int64_t rows = std::min(block, h.queries - i0);
     gemm<T>(false, true, rows, n, P, h.scale, h.q + i0 * h.stride, h.stride, at.k, P, T(0), at.scores,
             row_stride);
     forward_rows_clones(at.scores, rows, n, row_stride, h, i0, at.bits);
@@ -147,8 +147,8 @@ void backward(const AttentionHead<T>& h, const AttentionHeadGradient<T>& d, T* s
   const Scratch<T> at(scratch, n, P);
   pack(h.k, h.stride, at.k, n, P);
   pack(h.v, h.stride, at.v, n, P);
-  for (int64_t i0 = 0; i0 < n; i0 += block) {
-    const int64_t rows = std::min(block, n - i0);
+  for (int64_t i0 = 0; i0 < h.queries; i0 += block) {
+    const int64_t rows = std::min(block, h.queries - i0);
     const T* q = h.q + i0 * h.stride;
     const T* d_out = d.d_out + i0 * h.out_stride;
     const T keep = i0 == 0 ? T(0) : T(1);

@@ -5,14 +5,14 @@
 
 namespace lra {
 
-// One (row, head). Positions of q, k, v and their gradients are `stride` elements apart, those of `out` and
-// its gradient `out_stride`.
+// One (row, head): `queries` queries, the first of the row, against `length` keys. Positions of q, k, v and their
+// gradients are `stride` elements apart, those of `out` and its gradient `out_stride`.
 template <class T>
 struct AttentionHead {
   const T *q, *k, *v;
   T* out;
-  T* lse;  // [length] log-sum-exp of the scaled scores
-  int64_t length, width, stride, out_stride;
+  T* lse;  // [queries] log-sum-exp of the scaled scores
+  int64_t queries, length, width, stride, out_stride;
   T scale;
   // dropout: position of weight (i, 0) is first + i·2^20; rate.threshold 0 for none
   uint64_t seed, stream, first;

@@ -6,22 +6,16 @@ namespace lra {
 namespace {
 
 struct Case {
-  int64_t B, L, H, P;
-  bool padded;
+  std::vector<int32_t> lengths;
+  int64_t H, P;
+  bool packed;
   double dropout;
 };
 
 AttentionInput random_input(const Case& c, torch::Dtype type) {
-  AttentionInput in{torch::randn({c.B, c.L, 3, c.H, c.P}, type).requires_grad_(true),
-                    {},
-                    c.dropout,
-                    3,
-                    {9, torch::full({1}, 4, torch::kLong), 1}};
-  if (c.padded) {
-    in.lengths = torch::randint(1, c.L + 1, {c.B}, torch::kInt);
-    in.lengths[0] = c.L;
-  }
-  return in;
+  const Rows rows = lay_out(c.lengths, c.packed, 1);
+  return {torch::randn({rows.positions, 3, c.H, c.P}, type).requires_grad_(true), rows,
+          Dropout{c.dropout, 3, 9, torch::full({1}, 4, torch::kLong), rows.slots}};
 }
 
 // Output and the gradient of q, k and v under a fixed weighting of the output.
@@ -59,12 +53,12 @@ TEST_P(AttentionTest, InSinglePrecisionIsWithinItsRounding) {
 }
 
 INSTANTIATE_TEST_SUITE_P(OddSizes, AttentionTest,
-                         testing::Values(Case{2, 7, 3, 5, false, 0}, Case{3, 65, 2, 16, true, 0},
-                                         Case{1, 1, 1, 1, false, 0}, Case{2, 131, 1, 8, true, 0.2},
-                                         Case{2, 33, 4, 9, false, 0.5}, Case{1, 300, 2, 4, true, 0.1}));
+                         testing::Values(Case{{7, 7}, 3, 5, true, 0}, Case{{65, 3, 40}, 2, 16, false, 0},
+                                         Case{{1}, 1, 1, true, 0}, Case{{131, 2}, 1, 8, true, 0.2},
+                                         Case{{33, 33}, 4, 9, true, 0.5}, Case{{300, 1, 17}, 2, 4, false, 0.1}));
 
 TEST(AttentionEdgeTest, StaysFiniteForLargeScores) {
-  AttentionInput in = random_input({1, 20, 1, 4, false, 0}, torch::kFloat);
+  AttentionInput in = random_input({{20}, 1, 4, true, 0}, torch::kFloat);
   in.qkv = in.qkv.detach() * 1e3;
   EXPECT_TRUE(torch::isfinite(attention(in)).all().item<bool>());
 }
@@ -73,26 +67,25 @@ TEST(AttentionEdgeTest, StaysFiniteForLargeScores) {
 // blocks of 65 and 124).
 TEST(AttentionEdgeTest, LongRowsOfDifferentLengthsEqualTheDefinition) {
   torch::manual_seed(3);
-  AttentionInput in = random_input({3, 2000, 1, 2, false, 0.1}, torch::kFloat);
-  in.lengths = torch::tensor({1057, 2000, 1024}, torch::kInt);
+  const AttentionInput in = random_input({{1057, 2000, 1024}, 1, 2, true, 0.1}, torch::kFloat);
   const auto ours = results(in, attention), reference = results(in, attention_reference);
   for (size_t i = 0; i < ours.size(); ++i)
     EXPECT_TRUE(torch::allclose(ours[i], reference[i], 1e-3, 1e-4)) << i;
 }
 
 TEST(AttentionEdgeTest, WorksInTrainingAfterInference) {
-  AttentionInput in = random_input({1, 5, 1, 4, false, 0}, torch::kFloat);
+  AttentionInput in = random_input({{5}, 1, 4, true, 0}, torch::kFloat);
   {
     const c10::InferenceMode inference;
-    attention({torch::randn({1, 5, 3, 1, 4}), {}, 0, 0, {}});
+    attention({torch::randn({5, 3, 1, 4}), in.rows, {}});
   }
   EXPECT_NO_THROW(attention(in).sum().backward());
 }
 
 TEST(AttentionEdgeTest, NotANumberIsPassedOn) {
-  AttentionInput in = random_input({1, 20, 1, 4, false, 0}, torch::kFloat);
+  AttentionInput in = random_input({{20}, 1, 4, true, 0}, torch::kFloat);
   in.qkv = in.qkv.detach().clone();
-  in.qkv[0][3][1][0][0] = std::nanf("");  // a key
+  in.qkv[3][1][0][0] = std::nanf("");  // a key
   EXPECT_TRUE(torch::isnan(attention(in)).all().item<bool>());
 }
 

@@ -27,9 +27,10 @@ LRA_HOST_DEVICE inline uint64_t dropout_stream(uint64_t site, int64_t step) {
   return (site << 48) | static_cast<uint64_t>(step);
 }
 
-// Elementwise dropout on rows [B, L, D]: every (row, t) begins a new block.
-LRA_HOST_DEVICE inline uint64_t dropout_position(int64_t row, int64_t t, int64_t width) {
-  return static_cast<uint64_t>((row << 24) + t) * static_cast<uint64_t>((width + 7) / 8 * 8);
+// Elementwise dropout on positions [T, D]: element d of the position named `slot` (Rows::slots). Every position
+// begins a new block.
+LRA_HOST_DEVICE inline uint64_t dropout_position(int64_t slot, int64_t width) {
+  return static_cast<uint64_t>(slot) * static_cast<uint64_t>((width + 7) / 8 * 8);
 }
 
 // Attention weights [B, H, i, j], i and j below 2^20.
@@ -37,6 +38,14 @@ LRA_HOST_DEVICE inline uint64_t dropout_attention_position(int64_t row, int64_t 
                                                            int64_t i) {
   return static_cast<uint64_t>(((row * heads + head) << 20) + i) << 20;
 }
+
+// What a kernel needs to draw: raw pointers, on the device of the data.
+struct DropoutDraw {
+  DropoutRate rate;  // threshold 0: no dropout, and the rest is not looked at
+  uint64_t seed, site;
+  const int64_t* step;   // [1]
+  const int64_t* slots;  // [T]
+};
 
 LRA_HOST_DEVICE inline uint32_t dropout_bits(const PhiloxBlock& block, int lane) {
   return (block.word[lane / 2] >> (16 * (lane % 2))) & 0xffffu;

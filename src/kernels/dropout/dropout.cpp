@@ -1,49 +1,57 @@
 #include "kernels/dropout/dropout.h"
 
-#include <torch/csrc/autograd/custom_function.h>
-
 #include "base/torch_compat.h"
 #include "kernels/dropout/dropout_cpu.h"
 
 namespace lra {
 
-void (*dropout_cuda)(const DropoutArguments&) = nullptr;
+CudaLauncher<DropoutArguments> dropout_cuda = nullptr;
+
+DropoutDraw Dropout::draw() const {
+  if (!active()) return {{0, 1}, 0, 0, nullptr, nullptr};
+  return {dropout_rate(p), seed, site, step.const_data_ptr<int64_t>(), slots.const_data_ptr<int64_t>()};
+}
+
+void save_dropout(torch::autograd::AutogradContext& context, const Dropout& d) {
+  if (!d.active()) return;
+  auto& data = context.saved_data;
+  data["p"] = d.p;
+  data["site"] = static_cast<int64_t>(d.site);
+  data["seed"] = static_cast<int64_t>(d.seed);
+  data["step"] = d.step;
+  data["slots"] = d.slots;
+}
+
+Dropout saved_dropout(torch::autograd::AutogradContext& context) {
+  auto& data = context.saved_data;
+  const auto p = data.find("p");
+  if (p == data.end()) return {};
+  return {p->second.toDouble(), static_cast<uint64_t>(data["site"].toInt()),
+          static_cast<uint64_t>(data["seed"].toInt()), data["step"].toTensor(), data["slots"].toTensor()};
+}
 
 namespace {
 
 template <class T>
 void run_cpu(const Tensor& in, Tensor& out, const DropoutArguments& a) {
-  const uint64_t stream = dropout_stream(a.site, *a.step);
-  const int64_t rows = a.rows * a.length;
-  parallel_for(0, rows, std::max<int64_t>(1, 8192 / a.width), [&](int64_t begin, int64_t end) {
+  const uint64_t stream = dropout_stream(a.draw.site, *a.draw.step);
+  parallel_for(0, a.positions, std::max<int64_t>(1, 8192 / a.width), [&](int64_t begin, int64_t end) {
     std::vector<uint16_t> bits(static_cast<size_t>((a.width + 7) / 8 * 8));
     for (int64_t r = begin; r < end; ++r) {
-      const uint64_t first = dropout_position(a.first_row + r / a.length, r % a.length, a.width);
-      dropout_bits_cpu(a.seed, stream, first, a.width, bits.data());
-      dropout_apply_cpu(bits.data(), a.rate, in.const_data_ptr<T>() + r * a.width,
+      dropout_bits_cpu(a.draw.seed, stream, dropout_position(a.draw.slots[r], a.width), a.width, bits.data());
+      dropout_apply_cpu(bits.data(), a.draw.rate, in.const_data_ptr<T>() + r * a.width,
                         out.mutable_data_ptr<T>() + r * a.width, a.width);
     }
   });
 }
 
-Tensor run(const Tensor& x, double p, uint64_t site, const DropoutKey& key) {
+Tensor run(const Tensor& x, const Dropout& d) {
   const Tensor in = x.contiguous();
   Tensor out = torch::empty_like(in);
-  const int64_t width = in.size(-1), length = in.dim() == 3 ? in.size(1) : 1;
-  const DropoutArguments arguments{in.const_data_ptr(),
-                                   out.mutable_data_ptr(),
-                                   in.size(0),
-                                   length,
-                                   width,
-                                   key.first_row,
-                                   key.seed,
-                                   site,
-                                   key.step.const_data_ptr<int64_t>(),
-                                   dropout_rate(p),
+  const DropoutArguments arguments{in.const_data_ptr(), out.mutable_data_ptr(), in.size(0), in.size(1), d.draw(),
                                    static_cast<int>(in.element_size())};
   if (in.is_cuda()) {
-    TORCH_CHECK(dropout_cuda, "[dropout] the CUDA plugin is not loaded");
-    dropout_cuda(arguments);
+    launch(dropout_cuda, arguments, "dropout");
   } else if (in.scalar_type() == torch::kDouble) {
     run_cpu<double>(in, out, arguments);
   } else {
@@ -54,50 +62,37 @@ Tensor run(const Tensor& x, double p, uint64_t site, const DropoutKey& key) {
 
 class DropoutFunction : public torch::autograd::Function<DropoutFunction> {
  public:
-  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& x, double p, int64_t site,
-                        int64_t seed, const Tensor& step, int64_t first_row) {
-    context->save_for_backward({step});
-    context->saved_data["p"] = p;
-    context->saved_data["site"] = site;
-    context->saved_data["seed"] = seed;
-    context->saved_data["first_row"] = first_row;
-    return run(x, p, static_cast<uint64_t>(site), {static_cast<uint64_t>(seed), step, first_row});
+  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& x, const Dropout& d) {
+    save_dropout(*context, d);
+    return run(x, d);
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
-    const DropoutKey key{static_cast<uint64_t>(context->saved_data["seed"].toInt()),
-                         context->get_saved_variables()[0], context->saved_data["first_row"].toInt()};
-    const Tensor gradient = run(gradients[0], context->saved_data["p"].toDouble(),
-                                static_cast<uint64_t>(context->saved_data["site"].toInt()), key);
-    return {gradient, {}, {}, {}, {}, {}};
+    return {run(gradients[0], saved_dropout(*context)), {}};
   }
 };
 
 }  // namespace
 
-Tensor dropout(const Tensor& x, double p, uint64_t site, const DropoutKey& key) {
-  if (p == 0) return x;
-  return DropoutFunction::apply(x, p, static_cast<int64_t>(site), static_cast<int64_t>(key.seed), key.step,
-                                key.first_row);
-}
+Tensor dropout(const Tensor& x, const Dropout& d) { return d.active() ? DropoutFunction::apply(x, d) : x; }
 
-Tensor dropout_reference(const Tensor& x, double p, uint64_t site, const DropoutKey& key) {
-  const DropoutRate rate = dropout_rate(p);
-  const int64_t width = x.size(-1), length = x.dim() == 3 ? x.size(1) : 1;
-  Tensor mask = torch::zeros({x.size(0), length, width}, torch::kDouble);
-  auto m = mask.accessor<double, 3>();
-  const uint64_t stream = dropout_stream(site, key.step.item<int64_t>());
-  for (int64_t row = 0; row < x.size(0); ++row) {
-    for (int64_t t = 0; t < length; ++t) {
-      for (int64_t d = 0; d < width; ++d) {
-        const uint64_t position = dropout_position(key.first_row + row, t, width) + static_cast<uint64_t>(d);
-        const uint32_t bits =
-            dropout_bits(philox(key.seed, stream, position / 8), static_cast<int>(position % 8));
-        if (bits >= rate.threshold) m[row][t][d] = rate.scale;
-      }
+Tensor dropout_reference(const Tensor& x, const Dropout& d) {
+  if (!d.active()) return x;
+  const DropoutRate rate = dropout_rate(d.p);
+  const int64_t T = x.size(0), D = x.size(1);
+  Tensor mask = torch::zeros({T, D}, torch::kDouble);
+  auto m = mask.accessor<double, 2>();
+  const Tensor slots = d.slots.cpu();
+  const uint64_t stream = dropout_stream(d.site, d.step.item<int64_t>());
+  for (int64_t t = 0; t < T; ++t) {
+    for (int64_t i = 0; i < D; ++i) {
+      const uint64_t position =
+          dropout_position(slots.const_data_ptr<int64_t>()[t], D) + static_cast<uint64_t>(i);
+      const uint32_t bits = dropout_bits(philox(d.seed, stream, position / 8), static_cast<int>(position % 8));
+      if (bits >= rate.threshold) m[t][i] = rate.scale;
     }
   }
-  return x * mask.view(x.sizes()).to(x.options());
+  return x * mask.to(x.options());
 }
 
 }  // namespace lra

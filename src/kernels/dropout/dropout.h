@@ -1,6 +1,7 @@
 // Dropout:  y = x ∘ keep · scale, with `keep` from counters (bits.h). The backward pass draws the same
 // numbers again.
 #pragma once
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/types.h>
 
 #include "kernels/dropout/dropout_arguments.h"
@@ -9,21 +10,25 @@ namespace lra {
 
 using torch::Tensor;
 
-// The random numbers of one step: the same on CPU and GPU, for any batching (bits.h).
-struct DropoutKey {
-  uint64_t seed = 0;
-  torch::Tensor
-      step;  // int64 [1], on the device of the data: nothing to change when a captured graph is replayed
-  int64_t first_row = 0;  // of this micro-batch in the whole batch
+// One use of dropout in one step. The same numbers on CPU and GPU, for any batching, packing or padding.
+struct Dropout {
+  double p = 0;  // 0: none, and the rest is not looked at
+  uint64_t site = 0, seed = 0;
+  Tensor step;   // int64 [1], on the device of the data: nothing to change when a captured graph is replayed
+  Tensor slots;  // int64 [T]: Rows::slots
+
+  bool active() const { return p > 0; }
+  DropoutDraw draw() const;  // valid as long as the tensors are
 };
 
-// x: [B, L, D] or [B, D]. Returns x itself for p = 0.
-torch::Tensor dropout(const torch::Tensor& x, double p, uint64_t site, const DropoutKey& key);
+// Between the two passes of an autograd function.
+void save_dropout(torch::autograd::AutogradContext& context, const Dropout& dropout);
+Dropout saved_dropout(torch::autograd::AutogradContext& context);
 
-// The same from a mask written out element by element: the definition that the kernels are tested against.
-torch::Tensor dropout_reference(const torch::Tensor& x, double p, uint64_t site, const DropoutKey& key);
+// x: [T, D]. Returns x itself for p = 0.
+Tensor dropout(const Tensor& x, const Dropout& dropout);
 
-// Filled in by the CUDA plugin when it is loaded.
-extern void (*dropout_cuda)(const DropoutArguments&);
+// The same from a mask written out element by element: the definition that kernels are tested against.
+Tensor dropout_reference(const Tensor& x, const Dropout& dropout);
 
 }  // namespace lra

@@ -1,0 +1,176 @@
+#include "batch/gather/device_source.h"
+
+#include "batch/gather/gather_arguments.h"
+
+namespace lra {
+
+CudaLauncher<GatherArguments> gather_cuda = nullptr;
+
+namespace {
+
+using torch::Tensor;
+
+// 64 sizes at most: 1 % of the positions are left over on average, and a task meets a dozen of them.
+constexpr int64_t kBuckets = 64, kBucketMultiple = 128;
+constexpr int64_t kTailRow = 256;
+
+int64_t round_up(int64_t x, int64_t multiple) { return (x + multiple - 1) / multiple * multiple; }
+
+int64_t bucket_step(int64_t max_positions) {
+  return std::max(kBucketMultiple, round_up((max_positions + kBuckets - 1) / kBuckets, kBucketMultiple));
+}
+
+Tensor uploaded(const void* numbers, int64_t size, torch::Dtype type, const torch::Device& device) {
+  const Tensor host =
+      torch::from_blob(const_cast<void*>(numbers), {size}, torch::TensorOptions().dtype(type));
+  return host.to(host.options().device(device), /*non_blocking=*/false, /*copy=*/true);
+}
+
+DeviceDataset::Document upload(const Dataset& data, bool second, const torch::Device& device) {
+  const auto tokens_of = [&](int64_t i) { return second ? data.tokens2(i) : data.tokens(i); };
+  std::vector<int64_t> offsets = {0};
+  for (int64_t i = 0; i < data.size(); ++i) offsets.push_back(offsets.back() + tokens_of(i).size());
+  // Sequences lie end to end (data/dataset.h): the first example's tokens are where all begin.
+  const Tokens first = tokens_of(0);
+  DeviceDataset::Document document;
+  document.token_bytes = static_cast<int>(static_cast<int64_t>(first.bytes().size()) / first.size());
+  document.tokens =
+      uploaded(first.bytes().data(), offsets.back() * document.token_bytes, torch::kByte, device);
+  document.offsets = uploaded(offsets.data(), static_cast<int64_t>(offsets.size()), torch::kLong, device);
+  return document;
+}
+
+}  // namespace
+
+DeviceDataset::DeviceDataset(const Dataset& data, const torch::Device& device) {
+  TORCH_CHECK(data.size() > 0, "[gather] ", data.path().string(), " holds no examples");
+  first_ = upload(data, false, device);
+  if (data.has_second()) second_ = upload(data, true, device);
+  std::vector<int64_t> labels;
+  for (int64_t i = 0; i < data.size(); ++i) labels.push_back(data.label(i));
+  labels_ = uploaded(labels.data(), data.size(), torch::kLong, device);
+}
+
+int64_t DeviceDataset::bytes() const {
+  int64_t sum = 0;
+  for (const Tensor& t : {first_.tokens, first_.offsets, second_.tokens, second_.offsets, labels_}) {
+    if (t.defined()) sum += static_cast<int64_t>(t.nbytes());
+  }
+  return sum;
+}
+
+DeviceSource::DeviceSource(const Dataset& data, const DeviceDataset& on_device, const LoaderOptions& options)
+    : data_(data), on_device_(on_device), options_(options) {
+  TORCH_CHECK(options.layout.packed, "[gather] rows are packed, the options ask for padding");
+  for (const bool second : {false, true}) {
+    if (second && !data.has_second()) break;
+    Lengths& lengths = lengths_[second];
+    lengths = {length(0, second), length(0, second)};
+    for (int64_t i = 1; i < data.size(); ++i) {
+      lengths.shortest = std::min(lengths.shortest, length(i, second));
+      lengths.longest = std::max(lengths.longest, length(i, second));
+    }
+    TORCH_CHECK(
+        lengths.longest < (int64_t{1} << 24) && bucket_step(max_positions(second)) * kBuckets <= INT32_MAX,
+        "[gather] rows of ", lengths.longest, " positions in micro-batches of ",
+        max_positions(second) / lengths.longest, " are too long to count; use more micro-batches");
+  }
+}
+
+int64_t DeviceSource::length(int64_t example, bool second) const {
+  const int64_t tokens = second ? data_.tokens2(example).size() : data_.length(example);
+  return tokens + (options_.layout.cls ? 1 : 0);
+}
+
+// Of the largest micro-batch, so that all of them have the same few capacities.
+int64_t DeviceSource::max_positions(bool second) const {
+  const int64_t rows = (options_.batch + options_.micro_batches - 1) / options_.micro_batches;
+  return rows * lengths_[second].longest;
+}
+
+int64_t DeviceSource::positions(int64_t step, int64_t micro_batch, bool second) const {
+  int64_t sum = 0;
+  for (int64_t row = first_row(micro_batch); row < first_row(micro_batch + 1); ++row) {
+    sum += length(shuffled_index(step * options_.batch + row, data_.size(), options_.seed), second);
+  }
+  return sum;
+}
+
+int64_t DeviceSource::capacity(int64_t step, int64_t micro_batch, bool second) const {
+  const int64_t filled = positions(step, micro_batch, second);
+  return lengths_[second].fixed() ? filled : bucket(filled, max_positions(second));
+}
+
+int64_t DeviceSource::real_tokens(int64_t step, int64_t micro_batch) const {
+  const int64_t cls = options_.layout.cls ? first_row(micro_batch + 1) - first_row(micro_batch) : 0;
+  const int64_t first = positions(step, micro_batch, false) - cls;
+  return data_.has_second() ? first + positions(step, micro_batch, true) - cls : first;
+}
+
+int64_t DeviceSource::bucket(int64_t positions, int64_t max_positions) {
+  return round_up(positions, bucket_step(max_positions));
+}
+
+Sequences DeviceSource::gather_document(const Tensor& step, int64_t micro_batch, int64_t capacity,
+                                        bool second, const Tensor& labels) const {
+  const Lengths& lengths = lengths_[second];
+  const DeviceDataset::Document& document = on_device_.document(second);
+  const int64_t first = first_row(micro_batch), rows = first_row(micro_batch + 1) - first;
+  const int64_t least = rows * lengths.shortest;
+  TORCH_CHECK(lengths.fixed() ? capacity == least : capacity >= least, "[gather] ", rows, " rows of ",
+              lengths.shortest, " to ", lengths.longest, " positions cannot have a capacity of ", capacity);
+  // No more is left over than one bucket's step (capacity()), and no tail row is longer than the longest row.
+  const int64_t tail_row_length = std::min(kTailRow, lengths.longest);
+  const int64_t left = std::min(capacity - least, bucket_step(max_positions(second)));
+  const int64_t tail_rows = (left + tail_row_length - 1) / tail_row_length;
+
+  const auto long_type = step.options(), int_type = long_type.dtype(torch::kInt);
+  Sequences out;
+  out.tokens = torch::empty({capacity}, int_type);
+  out.rows.slots = torch::empty({capacity}, long_type);
+  out.rows.offsets = torch::empty({rows + 1 + tail_rows}, int_type);
+  out.rows.lengths = torch::empty({rows}, int_type);
+  out.rows.count = rows;
+  out.rows.positions = capacity;
+  out.rows.longest = lengths.longest;
+  out.rows.pitch = lengths.fixed() ? lengths.longest : 0;
+  out.rows.full = lengths.fixed();
+  const Tensor starts = torch::empty({rows}, long_type);
+
+  GatherArguments a{};
+  a.tokens = document.tokens.const_data_ptr();
+  a.token_bytes = document.token_bytes;
+  a.offsets = document.offsets.const_data_ptr<int64_t>();
+  a.labels = labels.defined() ? on_device_.labels().const_data_ptr<int64_t>() : nullptr;
+  a.examples = data_.size();
+  a.step = step.const_data_ptr<int64_t>();
+  a.batch = options_.batch, a.first_row = first, a.rows = rows;
+  a.seed = options_.seed;
+  a.cls = options_.layout.cls, a.cls_id = static_cast<int32_t>(options_.layout.cls_id);
+  a.capacity = capacity;
+  a.tail_rows = tail_rows, a.tail_row_length = tail_row_length;
+  a.starts = starts.mutable_data_ptr<int64_t>();
+  a.out_tokens = out.tokens.mutable_data_ptr<int32_t>();
+  a.out_slots = out.rows.slots.mutable_data_ptr<int64_t>();
+  a.out_offsets = out.rows.offsets.mutable_data_ptr<int32_t>();
+  a.out_lengths = out.rows.lengths.mutable_data_ptr<int32_t>();
+  a.out_labels = labels.defined() ? labels.mutable_data_ptr<int64_t>() : nullptr;
+  launch(gather_cuda, a, "gather");
+  return out;
+}
+
+Batch DeviceSource::gather(const Tensor& step, int64_t micro_batch, int64_t capacity,
+                           int64_t second_capacity) const {
+  TORCH_CHECK(step.scalar_type() == torch::kLong && step.numel() == 1 &&
+                  step.device() == on_device_.labels().device(),
+              "[gather] the step is one int64 on ", on_device_.labels().device(), ", found ",
+              step.toString());
+  Batch batch;
+  batch.rows = first_row(micro_batch + 1) - first_row(micro_batch);
+  batch.labels = torch::empty({batch.rows}, step.options());
+  batch.input = gather_document(step, micro_batch, capacity, false, batch.labels);
+  if (data_.has_second()) batch.second = gather_document(step, micro_batch, second_capacity, true, {});
+  return batch;
+}
+
+}  // namespace lra

@@ -1,0 +1,63 @@
+// Kernels one by one. Each is timed over many calls in a row, so that launches overlap with work as they do in a
+// step, on tensors larger than the last cache.
+#include <algorithm>
+
+#include "base/log.h"
+#include "base/torch_compat.h"
+#include "bench/bench.h"
+#include "kernels/kernel_bench.h"
+#include "train/trainer.h"
+
+namespace lra {
+namespace {
+
+double median_ms(const std::function<void()>& run, const torch::Device& device) {
+  constexpr int kCalls = 20, kRounds = 9;
+  for (int i = 0; i < 3; ++i) run();
+  synchronize(device);
+  std::vector<double> rounds;
+  for (int r = 0; r < kRounds; ++r) {
+    const DeviceTimer timer(device);
+    for (int i = 0; i < kCalls; ++i) run();
+    rounds.push_back(timer.milliseconds() / kCalls);
+  }
+  std::nth_element(rounds.begin(), rounds.begin() + kRounds / 2, rounds.end());
+  return rounds[kRounds / 2];
+}
+
+}  // namespace
+
+std::vector<KernelRow> run_kernel_bench(const BenchOptions& options, int64_t positions, int64_t width) {
+  const torch::Device device = parse_device(options.device);
+  const auto type = device.is_cuda() && options.dtype != "fp32" ? torch::kBFloat16 : torch::kFloat;
+  const Tensor from = torch::randn({positions, width}, torch::TensorOptions(torch::kFloat).device(device)).to(type);
+  Tensor to = torch::empty_like(from);
+  const int64_t copied = 2 * from.numel() * from.element_size();
+  const double copy_ms = median_ms([&] { to.copy_(from); }, device);
+  const double copy_speed = static_cast<double>(copied) / copy_ms;
+  std::vector<KernelRow> rows = {{"copy", "", copied, copy_ms, copy_speed / 1e6, 1.0}};
+  const auto& registry = Registry<KernelBench>::instance();
+  for (const auto& name : registry.names()) {
+    for (const auto& c : registry.get(name, "kernel").cases(positions, width, device, type)) {
+      verbose("{}: {}", name, c.name);
+      const double ms = median_ms(c.run, device), speed = static_cast<double>(c.bytes) / ms;
+      rows.push_back({name, c.name, c.bytes, ms, speed / 1e6, speed / copy_speed});
+    }
+  }
+  return rows;
+}
+
+Json kernel_json(const std::vector<KernelRow>& rows, const BenchOptions& options) {
+  Json list = Json::array();
+  for (const auto& r : rows) {
+    list.push_back({{"kernel", r.kernel},
+                    {"case", r.name},
+                    {"bytes", r.bytes},
+                    {"ms", r.ms},
+                    {"gigabytes_per_s", r.gigabytes_per_s},
+                    {"share_of_copy", r.share_of_copy}});
+  }
+  return {{"env", environment(parse_device(options.device).str(), {})}, {"kernels", list}};
+}
+
+}  // namespace lra

@@ -1,0 +1,244 @@
+#include "kernels/attention/attention_library.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/_efficient_attention_backward.h>
+#include <ATen/ops/_efficient_attention_forward.h>
+#include <ATen/ops/_flash_attention_backward.h>
+#include <ATen/ops/_flash_attention_forward.h>
+#include <ATen/ops/_scaled_dot_product_cudnn_attention.h>
+#include <ATen/ops/_scaled_dot_product_cudnn_attention_backward.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+
+namespace lra {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+enum class Library : int64_t { kCudnn, kFlash, kEfficient };
+
+Library choose(torch::Dtype type, bool full, bool dropout) {
+  if (type == torch::kFloat) return Library::kEfficient;
+  // cuDNN's backward pass adds in an order that changes from run to run.
+  return full && !dropout && !at::globalContext().deterministicAlgorithms() ? Library::kCudnn : Library::kFlash;
+}
+
+struct Heads {
+  Tensor q, k, v;
+};
+
+// Packed: [T, H, P]; grid: [B, L, H, P].
+Heads split(const Tensor& qkv, const Rows& rows) {
+  const Tensor x = rows.full ? qkv.view({rows.count, rows.pitch, 3, qkv.size(2), qkv.size(3)}) : qkv;
+  const auto parts = x.unbind(-3);
+  return {parts[0], parts[1], parts[2]};
+}
+
+struct Forwarded {
+  Tensor out, lse, seed, offset;  // out in the layout of q
+};
+
+Forwarded cudnn_forward(const Heads& h, double p, double scale) {
+  const auto r = at::_scaled_dot_product_cudnn_attention(h.q.transpose(1, 2), h.k.transpose(1, 2), h.v.transpose(1, 2),
+                                                         std::nullopt, true, p, false, false, scale);
+  return {std::get<0>(r).transpose(1, 2), std::get<1>(r), std::get<6>(r), std::get<7>(r)};
+}
+
+Heads cudnn_backward(const Tensor& d_out, const Heads& h, const Forwarded& f, double p, double scale) {
+  const auto [q, k, v] = at::_scaled_dot_product_cudnn_attention_backward(
+      d_out.transpose(1, 2), h.q.transpose(1, 2), h.k.transpose(1, 2), h.v.transpose(1, 2), f.out.transpose(1, 2), f.lse,
+      f.seed, f.offset, {}, {}, {}, h.q.size(1), h.q.size(1), p, false, scale);
+  return {q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)};
+}
+
+Forwarded flash_forward(const Heads& h, const Rows& rows, double p, double scale) {
+  const std::optional<Tensor> ends = rows.full ? std::nullopt : std::optional(rows.offsets);
+  auto r = at::_flash_attention_forward(h.q, h.k, h.v, ends, ends, rows.longest, rows.longest, p, false, false, scale);
+  return {std::get<0>(r), std::get<1>(r), std::get<2>(r), std::get<3>(r)};
+}
+
+Heads flash_backward(const Tensor& d_out, const Heads& h, const Forwarded& f, const Rows& rows, double p, double scale) {
+  const Tensor ends = rows.full ? Tensor() : rows.offsets;
+  const auto [q, k, v] = at::_flash_attention_backward(d_out, h.q, h.k, h.v, f.out, f.lse, ends, ends, rows.longest,
+                                                       rows.longest, p, false, f.seed, f.offset, scale);
+  return {q, k, v};
+}
+
+// [1, T, H, P] with cumulative lengths, or [B, L, H, P].
+Tensor lead(const Tensor& x, const Rows& rows) { return rows.full ? x : x.unsqueeze(0); }
+
+Forwarded efficient_forward(const Heads& h, const Rows& rows, double p, double scale) {
+  const std::optional<Tensor> ends = rows.full ? std::nullopt : std::optional(rows.offsets);
+  const auto r = at::_efficient_attention_forward(lead(h.q, rows), lead(h.k, rows), lead(h.v, rows), std::nullopt, ends,
+                                                  ends, rows.longest, rows.longest, p, 0, true, scale);
+  return {std::get<0>(r), std::get<1>(r), std::get<2>(r), std::get<3>(r)};
+}
+
+Heads efficient_backward(const Tensor& d_out, const Heads& h, const Forwarded& f, const Rows& rows, double p,
+                         double scale) {
+  const std::optional<Tensor> ends = rows.full ? std::nullopt : std::optional(rows.offsets);
+  const auto r = at::_efficient_attention_backward(lead(d_out, rows), lead(h.q, rows), lead(h.k, rows),
+                                                   lead(h.v, rows), std::nullopt, f.out, ends, ends, rows.longest,
+                                                   rows.longest, f.lse, p, f.seed, f.offset, 0, false, scale);
+  return {std::get<0>(r), std::get<1>(r), std::get<2>(r)};
+}
+
+class LibraryAttention : public torch::autograd::Function<LibraryAttention> {
+ public:
+  static Tensor forward(AutogradContext* context, const Tensor& qkv, const Rows& rows, double p, double scale) {
+    const Library library = choose(qkv.scalar_type(), rows.full, p > 0);
+    const Heads h = split(qkv, rows);
+    const Forwarded f = library == Library::kCudnn   ? cudnn_forward(h, p, scale)
+                        : library == Library::kFlash ? flash_forward(h, rows, p, scale)
+                                                     : efficient_forward(h, rows, p, scale);
+    context->save_for_backward({qkv, f.out, f.lse, f.seed, f.offset});
+    save_rows(*context, rows);
+    context->saved_data["library"] = static_cast<int64_t>(library);
+    context->saved_data["p"] = p;
+    context->saved_data["scale"] = scale;
+    return f.out.reshape({qkv.size(0), qkv.size(2), qkv.size(3)});
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto saved = context->get_saved_variables();
+    const Tensor& qkv = saved[0];
+    const Forwarded f{saved[1], saved[2], saved[3], saved[4]};
+    const Rows rows = saved_rows(*context);
+    const double p = context->saved_data["p"].toDouble(), scale = context->saved_data["scale"].toDouble();
+    const Heads h = split(qkv, rows);
+    const Tensor d_out = gradients[0].contiguous().view(h.q.sizes());
+    const auto library = static_cast<Library>(context->saved_data["library"].toInt());
+    const Heads d = library == Library::kCudnn   ? cudnn_backward(d_out, h, f, p, scale)
+                    : library == Library::kFlash ? flash_backward(d_out, h, f, rows, p, scale)
+                                                 : efficient_backward(d_out, h, f, rows, p, scale);
+    const std::vector<int64_t> one = {qkv.size(0), 1, qkv.size(2), qkv.size(3)};
+    return {torch::cat({d.q.reshape(one), d.k.reshape(one), d.v.reshape(one)}, 1), {}, {}, {}};
+  }
+};
+
+// Rows on a grid with padding between them: a mask of keys. Only for models that cannot work packed.
+Tensor masked_attention(const AttentionInput& in) {
+  const int64_t B = in.rows.count, L = in.rows.pitch, H = in.qkv.size(2), P = in.qkv.size(3);
+  const Tensor places = torch::arange(L, in.rows.lengths.options());
+  // Finite: a tile of the library's kernel that holds nothing but −∞ computes ∞ − ∞.
+  const Tensor mask = ((places.unsqueeze(0) >= in.rows.lengths.unsqueeze(1)).to(in.qkv.scalar_type()) * -30000)
+                          .view({B, 1, 1, L})
+                          .expand({-1, -1, L, -1});
+  const auto heads = in.qkv.view({B, L, 3, H, P}).permute({2, 0, 3, 1, 4}).unbind(0);
+  return at::scaled_dot_product_attention(heads[0], heads[1], heads[2], mask, in.dropout.p)
+      .transpose(1, 2)
+      .reshape({B * L, H, P});
+}
+
+}  // namespace
+
+void save_rows(AutogradContext& context, const Rows& rows) {
+  auto& data = context.saved_data;
+  data["rows"] = std::vector<int64_t>{rows.count, rows.positions, rows.longest, rows.pitch, rows.full ? 1 : 0};
+  data["row_offsets"] = rows.offsets;
+  data["row_lengths"] = rows.lengths;
+}
+
+Rows saved_rows(AutogradContext& context) {
+  auto& data = context.saved_data;
+  const auto n = data["rows"].toIntVector();
+  return {data["row_offsets"].toTensor(), data["row_lengths"].toTensor(), {}, n[0], n[1], n[2], n[3], n[4] != 0};
+}
+
+Tensor attention_library(const AttentionInput& in) {
+  if (in.rows.pitch > 0 && !in.rows.full) return masked_attention(in);
+  const double p = in.dropout.p, scale = 1.0 / std::sqrt(static_cast<double>(in.qkv.size(3)));
+  const int64_t P = in.qkv.size(3), step = in.qkv.scalar_type() == torch::kFloat ? 4 : 8;
+  if (P % step == 0) return LibraryAttention::apply(in.qkv, in.rows, p, scale);
+  // The kernels take 16 bytes at a time; zeros at the end of q and k leave their products as they are.
+  const Tensor wide = torch::constant_pad_nd(in.qkv, {0, step - P % step});
+  return LibraryAttention::apply(wide, in.rows, p, scale).narrow(2, 0, P).contiguous();
+}
+
+namespace {
+
+// One query a row, as packed rows of one position each.
+class LibraryFirst : public torch::autograd::Function<LibraryFirst> {
+ public:
+  static Tensor forward(AutogradContext* context, const Tensor& q, const Tensor& kv, const Rows& rows, double p,
+                        double scale) {
+    const auto [k, v] = keys(kv);
+    const Tensor all = queries(q, rows), ends = torch::arange(all.size(0) + 1, rows.offsets.options());
+    Forwarded f;
+    if (q.scalar_type() == torch::kFloat) {
+      const auto r = at::_efficient_attention_forward(all.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), std::nullopt,
+                                                      ends, rows.offsets, 1, rows.longest, p, 0, true, scale);
+      f = {std::get<0>(r), std::get<1>(r), std::get<2>(r), std::get<3>(r)};
+    } else {
+      const auto r = at::_flash_attention_forward(all, k, v, ends, rows.offsets, 1, rows.longest, p, false, false, scale);
+      f = {std::get<0>(r), std::get<1>(r), std::get<2>(r), std::get<3>(r)};
+    }
+    context->save_for_backward({all, kv, ends, f.out, f.lse, f.seed, f.offset});
+    save_rows(*context, rows);
+    context->saved_data["p"] = p;
+    context->saved_data["scale"] = scale;
+    return f.out.view(all.sizes()).narrow(0, 0, rows.count).contiguous();
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto saved = context->get_saved_variables();
+    const Tensor &all = saved[0], &ends = saved[2], &out = saved[3], &lse = saved[4];
+    const auto [k, v] = keys(saved[1]);
+    const Rows rows = saved_rows(*context);
+    const double p = context->saved_data["p"].toDouble(), scale = context->saved_data["scale"].toDouble();
+    const Tensor d_out = queries(gradients[0].contiguous(), rows);
+    Heads d;
+    if (all.scalar_type() == torch::kFloat) {
+      const auto r = at::_efficient_attention_backward(
+          d_out.unsqueeze(0), all.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), std::nullopt, out, ends, rows.offsets, 1,
+          rows.longest, lse, p, saved[5], saved[6], 0, false, scale);
+      d = {std::get<0>(r).squeeze(0), std::get<1>(r).squeeze(0), std::get<2>(r).squeeze(0)};
+    } else {
+      const auto r = at::_flash_attention_backward(d_out, all, k, v, out, lse, ends, rows.offsets, 1, rows.longest, p,
+                                                   false, saved[5], saved[6], scale);
+      d = {std::get<0>(r), std::get<1>(r), std::get<2>(r)};
+    }
+    return {d.q.narrow(0, 0, rows.count), torch::stack({d.k, d.v}, 1), {}, {}, {}};
+  }
+
+ private:
+  static std::pair<Tensor, Tensor> keys(const Tensor& kv) { return {kv.select(1, 0), kv.select(1, 1)}; }
+  // The rows beyond `count` (batch/batch.h) get a query of zeros, so that every key has a gradient.
+  static Tensor queries(const Tensor& q, const Rows& rows) {
+    const int64_t more = rows.offsets.size(0) - 1 - rows.count;
+    return more > 0 ? torch::constant_pad_nd(q, {0, 0, 0, 0, 0, more}) : q;
+  }
+};
+
+}  // namespace
+
+Tensor attention_first_library(const FirstAttentionInput& in) {
+  const int64_t P = in.q.size(2), step = in.q.scalar_type() == torch::kFloat ? 4 : 8, more = (step - P % step) % step;
+  const double scale = 1.0 / std::sqrt(static_cast<double>(P));
+  const bool padded = in.rows.pitch > 0 && !in.rows.full;
+  if (padded) {  // keys between the rows would be seen: see masked_attention
+    const Tensor first = in.rows.offsets.narrow(0, 0, in.rows.count).to(torch::kLong);
+    const Tensor q = torch::zeros_like(in.kv.select(1, 0)).index_copy(0, first, in.q);
+    return masked_attention({torch::cat({q.unsqueeze(1), in.kv}, 1), in.rows, in.dropout}).index_select(0, first);
+  }
+  if (more == 0) return LibraryFirst::apply(in.q, in.kv, in.rows, in.dropout.p, scale);
+  return LibraryFirst::apply(torch::constant_pad_nd(in.q, {0, more}), torch::constant_pad_nd(in.kv, {0, more}), in.rows,
+                             in.dropout.p, scale)
+      .narrow(2, 0, P)
+      .contiguous();
+}
+
+std::string attention_library_name(torch::Dtype type, bool full, bool dropout) {
+  if (type == torch::kDouble) return "lra: the definition, row by row (no library kernel knows fp64)";
+  switch (choose(type, full, dropout)) {
+    case Library::kCudnn:
+      return "library: cuDNN";
+    case Library::kFlash:
+      return full ? "library: flash" : "library: flash with cumulative lengths";
+    case Library::kEfficient:
+      return "library: memory-efficient kernel (flash and cuDNN know no fp32)";
+  }
+  return {};
+}
+
+}  // namespace lra

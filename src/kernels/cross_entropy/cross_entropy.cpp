@@ -1,0 +1,84 @@
+#include "kernels/cross_entropy/cross_entropy.h"
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "kernels/cross_entropy/cross_entropy_arguments.h"
+#include "kernels/cross_entropy/cross_entropy_cpu.h"
+
+namespace lra {
+
+CudaLauncher<CrossEntropyArguments> cross_entropy_cuda = nullptr;
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+void check(const Tensor& logits, const Tensor& labels) {
+  TORCH_CHECK(
+      logits.dim() == 2 && (logits.scalar_type() == torch::kFloat || logits.scalar_type() == torch::kDouble),
+      "[cross_entropy] logits must be [B, C] of float or double, not ", logits.sizes(), " of ",
+      logits.scalar_type());
+  TORCH_CHECK(labels.scalar_type() == torch::kLong && labels.dim() == 1 && labels.size(0) == logits.size(0),
+              "[cross_entropy] labels must be int64 [", logits.size(0), "], not ", labels.scalar_type(), " ",
+              labels.sizes());
+  if (!labels.is_cpu()) return;
+  for (int64_t b = 0; b < labels.size(0); ++b) {
+    const int64_t label = labels.const_data_ptr<int64_t>()[b];
+    TORCH_CHECK(label >= 0 && label < logits.size(1), "[cross_entropy] label ", label, " of row ", b,
+                " is not in 0..", logits.size(1) - 1);
+  }
+}
+
+// {loss, correct, softmax − onehot or undefined}
+variable_list run(const Tensor& logits, const Tensor& labels, bool with_gradient) {
+  const Tensor x = logits.contiguous(), y = labels.contiguous();
+  check(x, y);
+  const auto options = x.options().requires_grad(false);
+  Tensor loss = torch::empty({}, options), correct = torch::empty({}, options.dtype(torch::kLong));
+  Tensor gradient = with_gradient ? torch::empty(x.sizes(), options) : Tensor();
+  const CrossEntropyArguments a{x.const_data_ptr(),
+                                y.const_data_ptr<int64_t>(),
+                                x.size(0),
+                                x.size(1),
+                                loss.mutable_data_ptr(),
+                                correct.mutable_data_ptr<int64_t>(),
+                                with_gradient ? gradient.mutable_data_ptr() : nullptr,
+                                static_cast<int>(x.element_size())};
+  if (x.is_cuda()) {
+    launch(cross_entropy_cuda, a, "cross_entropy");
+  } else {
+    cross_entropy_cpu(a);
+  }
+  return {loss, correct, gradient};
+}
+
+class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFunction> {
+ public:
+  static variable_list forward(AutogradContext* context, const Tensor& logits, const Tensor& labels) {
+    const variable_list results = run(logits, labels, true);
+    context->save_for_backward({results[2]});
+    context->mark_non_differentiable({results[1]});
+    return {results[0], results[1]};
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    return {context->get_saved_variables()[0] * gradients[0], {}};
+  }
+};
+
+}  // namespace
+
+CrossEntropy cross_entropy(const Tensor& logits, const Tensor& labels) {
+  const bool wanted = torch::GradMode::is_enabled() && logits.requires_grad();
+  const variable_list results =
+      wanted ? CrossEntropyFunction::apply(logits, labels) : run(logits, labels, false);
+  return {results[0], results[1]};
+}
+
+CrossEntropy cross_entropy_reference(const Tensor& logits, const Tensor& labels) {
+  const Tensor log_softmax = logits - torch::logsumexp(logits, 1, true);
+  const Tensor loss = -log_softmax.gather(1, labels.unsqueeze(1)).sum();
+  return {loss, (logits.detach().argmax(1) == labels).sum()};
+}
+
+}  // namespace lra

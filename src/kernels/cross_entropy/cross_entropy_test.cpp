@@ -1,0 +1,80 @@
+#include "kernels/cross_entropy/cross_entropy.h"
+
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/torch.h>
+
+namespace lra {
+namespace {
+
+struct Results {
+  Tensor loss, correct, gradient;
+};
+Results results(const Tensor& logits, const Tensor& labels, CrossEntropy (*f)(const Tensor&, const Tensor&)) {
+  const Tensor x = logits.detach().requires_grad_(true);
+  const auto [loss, correct] = f(x, labels);
+  return {loss.detach(), correct,
+          torch::autograd::grad({loss}, {x}, {torch::full({}, 0.3, loss.options())})[0]};
+}
+
+class CrossEntropyTest : public testing::TestWithParam<std::pair<int64_t, int64_t>> {
+ protected:
+  void SetUp() override {
+    torch::manual_seed(0);
+    const auto [B, C] = GetParam();
+    logits = 5 * torch::randn({B, C}, torch::kDouble);
+    labels = torch::randint(C, {B}, torch::kLong);
+    labels.narrow(0, 0, (B + 1) / 2).copy_(logits.argmax(1).narrow(0, 0, (B + 1) / 2));
+  }
+  Tensor logits, labels;
+};
+
+TEST_P(CrossEntropyTest, EqualsItsDefinitionInDoublePrecision) {
+  const auto ours = results(logits, labels, cross_entropy),
+             expected = results(logits, labels, cross_entropy_reference);
+  EXPECT_TRUE(torch::allclose(ours.loss, expected.loss, 1e-12, 1e-12));
+  EXPECT_TRUE(torch::equal(ours.correct, expected.correct));
+  EXPECT_TRUE(torch::allclose(ours.gradient, expected.gradient, 1e-10, 1e-13));
+}
+
+TEST_P(CrossEntropyTest, InSinglePrecisionIsWithinItsRounding) {
+  const auto ours = results(logits.to(torch::kFloat), labels, cross_entropy),
+             expected = results(logits, labels, cross_entropy_reference);
+  EXPECT_TRUE(torch::allclose(ours.loss.to(torch::kDouble), expected.loss, 1e-5, 1e-5));
+  EXPECT_TRUE(torch::allclose(ours.gradient.to(torch::kDouble), expected.gradient, 1e-5, 1e-6));
+}
+
+INSTANTIATE_TEST_SUITE_P(OddSizes, CrossEntropyTest,
+                         testing::Values(std::pair<int64_t, int64_t>{1, 2},
+                                         std::pair<int64_t, int64_t>{7, 10},
+                                         std::pair<int64_t, int64_t>{33, 1000},
+                                         std::pair<int64_t, int64_t>{300, 3}));
+
+TEST(CrossEntropyEdgeTest, StaysFiniteForLargeLogits) {
+  const Tensor x = torch::tensor({{1000.f, -1000.f}});
+  EXPECT_FLOAT_EQ(cross_entropy(x, torch::tensor({1}, torch::kLong)).loss.item<float>(), 2000);
+  EXPECT_FLOAT_EQ(cross_entropy(x, torch::tensor({0}, torch::kLong)).loss.item<float>(), 0);
+}
+
+TEST(CrossEntropyEdgeTest, CountsTheFirstOfEqualLogits) {
+  const Tensor x = torch::zeros({2, 3});
+  EXPECT_EQ(cross_entropy(x, torch::tensor({0, 1}, torch::kLong)).correct.item<int64_t>(), 1);
+}
+
+TEST(CrossEntropyEdgeTest, PassesNotANumberOn) {
+  const Tensor x = torch::tensor({{0.f, std::nanf("")}});
+  EXPECT_TRUE(std::isnan(cross_entropy(x, torch::tensor({0}, torch::kLong)).loss.item<float>()));
+}
+
+TEST(CrossEntropyEdgeTest, RefusesALabelThatIsNoClass) {
+  EXPECT_THROW(cross_entropy(torch::zeros({2, 3}), torch::tensor({0, 3}, torch::kLong)), c10::Error);
+}
+
+TEST(CrossEntropyEdgeTest, WorksInInferenceMode) {
+  const c10::InferenceMode inference;
+  const auto [loss, correct] = cross_entropy(torch::zeros({2, 4}), torch::tensor({0, 3}, torch::kLong));
+  EXPECT_FLOAT_EQ(loss.item<float>(), 2 * std::log(4.f));
+}
+
+}  // namespace
+}  // namespace lra

@@ -1,0 +1,63 @@
+#include <gtest/gtest.h>
+
+#include "base/torch_compat.h"
+#include "kernels/pool/pool_example.h"
+
+namespace lra {
+namespace {
+
+class PoolGpuTest : public testing::TestWithParam<PoolExample> {};
+
+TEST_P(PoolGpuTest, EqualsTheCpuInDoublePrecision) {
+  if (!load_cuda().available) GTEST_SKIP() << load_cuda().why;
+  torch::manual_seed(0);
+  const PoolInput in = GetParam().input();
+  const auto expected = pool_results(in, pool);
+  const auto ours = pool_results(pool_copy(in, torch::kDouble, torch::kDouble, torch::kCUDA), pool);
+  for (size_t i = 0; i < ours.size(); ++i) {
+    EXPECT_TRUE(torch::allclose(ours[i].cpu(), expected[i], 1e-8, 1e-11)) << i;
+  }
+}
+
+TEST_P(PoolGpuTest, EqualsTheCpuInSinglePrecision) {
+  if (!load_cuda().available) GTEST_SKIP() << load_cuda().why;
+  torch::manual_seed(1);
+  const PoolInput in = pool_copy(GetParam().input(), torch::kFloat, torch::kFloat);
+  const auto expected = pool_results(in, pool);
+  const auto ours = pool_results(pool_copy(in, torch::kFloat, torch::kFloat, torch::kCUDA), pool);
+  for (size_t i = 0; i < ours.size(); ++i)
+    EXPECT_TRUE(torch::allclose(ours[i].cpu(), expected[i], 1e-3, 1e-4)) << i;
+}
+
+TEST_P(PoolGpuTest, InHalfPrecisionIsWithinItsRounding) {
+  if (!load_cuda().available) GTEST_SKIP() << load_cuda().why;
+  torch::manual_seed(2);
+  // Inputs that bfloat16 holds exactly, so that only results are rounded.
+  const PoolInput rounded = pool_copy(GetParam().input(), torch::kFloat, torch::kBFloat16);
+  const auto expected = pool_results(pool_copy(rounded, torch::kDouble, torch::kDouble), pool_reference);
+  const auto ours = pool_results(pool_copy(rounded, torch::kFloat, torch::kBFloat16, torch::kCUDA), pool);
+  for (size_t i = 0; i < ours.size(); ++i) {
+    EXPECT_TRUE(torch::allclose(ours[i].to(torch::kCPU, torch::kDouble), expected[i], 8e-3, 1e-3)) << i;
+  }
+}
+
+TEST_P(PoolGpuTest, GivesTheSameBitsTwice) {
+  if (!load_cuda().available) GTEST_SKIP() << load_cuda().why;
+  const PoolInput in = pool_copy(GetParam().input(), torch::kFloat, torch::kBFloat16, torch::kCUDA);
+  const auto first = pool_results(in, pool), second = pool_results(in, pool);
+  for (size_t i = 0; i < first.size(); ++i) EXPECT_TRUE(torch::equal(first[i], second[i])) << i;
+}
+
+INSTANTIATE_TEST_SUITE_P(OddSizes, PoolGpuTest,
+                         testing::Values(PoolExample{{1}, true, 5, false, false, false, 0, 0},
+                                         PoolExample{{5, 3, 9}, true, 24, true, true, false, 0, 0},
+                                         PoolExample{{5, 3, 9}, false, 13, true, true, false, 0.25, 0},
+                                         PoolExample{{5, 3, 9}, false, 13, true, false, true, 0.25, 0},
+                                         PoolExample{{5, 3, 9}, true, 128, true, true, true, 0, 6},
+                                         PoolExample{{300, 129, 1}, true, 40, true, true, false, 0.1, 300},
+                                         PoolExample{{200, 128}, false, 512, true, true, false, 0.1, 1},
+                                         PoolExample{{20, 9}, false, 1030, true, true, false, 0.1, 1},
+                                         PoolExample{{20, 9}, false, 4096, true, true, false, 0, 1}));
+
+}  // namespace
+}  // namespace lra

@@ -1,0 +1,163 @@
+// What a thread of a row-wise kernel holds: 8 neighbouring elements of a row. That is 16 bytes of bfloat16,
+// one memory transaction, and what one Philox block of dropout draws for (dropout/bits.h).
+#pragma once
+#include <type_traits>
+
+#include <cuda_bf16.h>
+
+#include "kernels/dropout/bits.h"
+
+namespace lra {
+
+// Parameters, sums and statistics: float for activations in bfloat16 and float, double for double.
+template <class T>
+using Accumulator = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+inline constexpr int kOctet = 8;
+
+// As 32-bit words: a register each. (An array of bfloat16 would be spread over 16-bit halves of twice as
+// many.)
+template <class T>
+struct Octet {
+  uint32_t words[2 * sizeof(T)];
+};
+
+// Elements column … column + 7 of a row; 0 beyond its width. kAligned: the row begins on 16 bytes and its
+// width is a multiple of 8.
+template <bool kAligned, class T>
+__device__ inline Octet<T> load_octet(const T* row, int column, int width) {
+  Octet<T> octet = {};
+  if constexpr (kAligned) {
+    const auto* source = reinterpret_cast<const uint4*>(row + column);
+#pragma unroll
+    for (int i = 0; i < static_cast<int>(sizeof(T)) / 2; ++i) {
+      const uint4 quad = column < width ? source[i] : make_uint4(0, 0, 0, 0);
+      octet.words[4 * i] = quad.x;
+      octet.words[4 * i + 1] = quad.y;
+      octet.words[4 * i + 2] = quad.z;
+      octet.words[4 * i + 3] = quad.w;
+    }
+  } else if constexpr (sizeof(T) == 2) {
+    const auto* source = reinterpret_cast<const uint16_t*>(row);
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) {
+      const uint32_t half = column + i < width ? source[column + i] : 0;
+      octet.words[i / 2] |= half << (16 * (i % 2));
+    }
+  } else {
+    constexpr int kWords = sizeof(T) / 4;
+    const auto* source = reinterpret_cast<const uint32_t*>(row);
+#pragma unroll
+    for (int i = 0; i < kOctet * kWords; ++i) {
+      octet.words[i] = column + i / kWords < width ? source[column * kWords + i] : 0;
+    }
+  }
+  return octet;
+}
+
+template <bool kAligned, class T>
+__device__ inline void store_octet(T* row, int column, int width, const Octet<T>& octet) {
+  const auto& words = octet.words;
+  if constexpr (kAligned) {
+    auto* target = reinterpret_cast<uint4*>(row + column);
+#pragma unroll
+    for (int i = 0; i < static_cast<int>(sizeof(T)) / 2; ++i) {
+      if (column < width) {
+        target[i] = make_uint4(words[4 * i], words[4 * i + 1], words[4 * i + 2], words[4 * i + 3]);
+      }
+    }
+  } else if constexpr (sizeof(T) == 2) {
+    auto* target = reinterpret_cast<uint16_t*>(row);
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) {
+      if (column + i < width) target[column + i] = static_cast<uint16_t>(words[i / 2] >> (16 * (i % 2)));
+    }
+  } else {
+    constexpr int kWords = sizeof(T) / 4;
+    auto* target = reinterpret_cast<uint32_t*>(row);
+#pragma unroll
+    for (int i = 0; i < kOctet * kWords; ++i) {
+      if (column + i / kWords < width) target[column * kWords + i] = words[i];
+    }
+  }
+}
+
+template <class T>
+__device__ inline void widen(const Octet<T>& octet, Accumulator<T> (&values)[kOctet]) {
+  const auto& words = octet.words;
+#pragma unroll
+  for (int i = 0; i < kOctet; ++i) {
+    if constexpr (sizeof(T) == 2) {  // a bfloat16 is the upper half of a float
+      values[i] = __uint_as_float(i % 2 ? words[i / 2] & 0xffff0000u : words[i / 2] << 16);
+    } else if constexpr (sizeof(T) == 4) {
+      values[i] = __uint_as_float(words[i]);
+    } else {
+      values[i] = __hiloint2double(static_cast<int>(words[2 * i + 1]), static_cast<int>(words[2 * i]));
+    }
+  }
+}
+
+template <class T>
+__device__ inline Octet<T> narrow(const Accumulator<T> (&values)[kOctet]) {
+  Octet<T> octet;
+  if constexpr (sizeof(T) == 2) {
+#pragma unroll
+    for (int i = 0; i < kOctet / 2; ++i) {
+      const __nv_bfloat162_raw pair = __floats2bfloat162_rn(values[2 * i], values[2 * i + 1]);
+      octet.words[i] = pair.x | static_cast<uint32_t>(pair.y) << 16;
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) {
+      if constexpr (sizeof(T) == 4) {
+        octet.words[i] = __float_as_uint(values[i]);
+      } else {
+        octet.words[2 * i] = static_cast<uint32_t>(__double2loint(values[i]));
+        octet.words[2 * i + 1] = static_cast<uint32_t>(__double2hiint(values[i]));
+      }
+    }
+  }
+  return octet;
+}
+
+// Parameters [width] are read element by element: they are views into one flat buffer, on no particular
+// boundary.
+template <class A>
+__device__ inline void load_parameter(const void* parameter, int column, int width, A (&values)[kOctet]) {
+#pragma unroll
+  for (int i = 0; i < kOctet; ++i) {
+    values[i] = parameter && column + i < width ? static_cast<const A*>(parameter)[column + i] : A(0);
+  }
+}
+
+template <class A>
+__device__ inline void drop_out(const DropoutDraw& draw, uint64_t stream, int64_t slot, int column, int width,
+                                A (&values)[kOctet]) {
+  // (dropout_position(slot, width) + column) / 8
+  const auto blocks = static_cast<uint32_t>(width + kOctet - 1) / kOctet,
+             here = static_cast<uint32_t>(column) / kOctet;
+  const PhiloxBlock block = philox(draw.seed, stream, static_cast<uint64_t>(slot) * blocks + here);
+  const A scale = static_cast<A>(draw.rate.scale);
+#pragma unroll
+  for (int i = 0; i < kOctet; ++i) {
+    values[i] = dropout_bits(block, i) >= draw.rate.threshold ? values[i] * scale : A(0);
+  }
+}
+
+// 16-byte accesses can be used on all of these tensors [T, width].
+template <class... Pointers>
+bool all_aligned(int64_t width, const Pointers*... pointers) {
+  return width % kOctet == 0 && (... && (reinterpret_cast<uintptr_t>(pointers) % 16 == 0));
+}
+
+// Blocks for kernels whose blocks loop over rows with the grid's stride: one turn each while the device still
+// has room for more blocks, then up to `turns`, so that parameters are read seldom but no block outlasts the
+// others.
+inline unsigned looping_blocks(int64_t single_turn_blocks, int64_t turns) {
+  constexpr int64_t kRoom = 1056;
+  const int64_t few = single_turn_blocks < kRoom ? single_turn_blocks : kRoom;
+  const int64_t many = (single_turn_blocks + turns - 1) / turns;
+  return static_cast<unsigned>(few > many ? few : many);
+}
+
+}  // namespace lra
