@@ -22,13 +22,23 @@ void on_capture_stream(const std::function<void()>& work) {
   stream.synchronize();
 }
 
+// One for all graphs that are alive; the allocator forgets a pool with the last of them.
+std::shared_ptr<at::cuda::MempoolId_t> shared_pool() {
+  static std::weak_ptr<at::cuda::MempoolId_t> current;
+  auto pool = current.lock();
+  if (!pool) {
+    pool = std::make_shared<at::cuda::MempoolId_t>(at::cuda::graph_pool_handle());
+    current = pool;
+  }
+  return pool;
+}
+
 class TorchGraph : public CudaGraph {
  public:
   void capture(const std::function<void()>& work) override {
-    static const at::cuda::MempoolId_t pool = at::cuda::graph_pool_handle();
     on_capture_stream([&] {
       // Other threads may allocate or copy meanwhile (data, checkpoints): only this one is restricted.
-      graph_.capture_begin(pool, cudaStreamCaptureModeThreadLocal);
+      graph_.capture_begin(*pool_, cudaStreamCaptureModeThreadLocal);
       try {
         work();
       } catch (...) {
@@ -44,6 +54,7 @@ class TorchGraph : public CudaGraph {
   void replay() override { graph_.replay(); }
 
  private:
+  std::shared_ptr<at::cuda::MempoolId_t> pool_ = shared_pool();
   at::cuda::CUDAGraph graph_;
 };
 

@@ -172,6 +172,7 @@ int64_t peak_memory_bytes(const torch::Device& device) {
 
 void reset_peak_memory(const torch::Device& device) {
   if (device.is_cuda()) {
+    torch::empty({1}, torch::TensorOptions().device(device));  // the allocator knows a device from its first use on
     at::accelerator::resetPeakStats(device.index());
   } else {
     std::ofstream("/proc/self/clear_refs") << "5";  // the high-water mark of resident memory

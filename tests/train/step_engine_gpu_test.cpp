@@ -107,11 +107,13 @@ TEST_F(GpuTest, TheGraphGivesTheStepsOfTheEagerEngine) {
 }
 
 std::vector<Tensor> attention_results(AttentionInput in, const torch::Device& device, torch::Dtype type) {
+  const Tensor valid = valid_positions(in.rows).unsqueeze(-1);
   in.qkv = in.qkv.detach().to(device, type).requires_grad_(true);
   if (device.is_cuda()) in.rows = Rows{in.rows.offsets.to(device), in.rows.lengths.to(device), in.rows.slots.to(device),
                                        in.rows.count, in.rows.positions, in.rows.longest, in.rows.pitch, in.rows.full};
   const Tensor out = attention(in);
-  const Tensor weights = torch::cos(torch::arange(out.numel(), torch::kDouble)).view(out.sizes());
+  // What stands between rows is read by nobody.
+  const Tensor weights = torch::cos(torch::arange(out.numel(), torch::kDouble)).view(out.sizes()) * valid;
   (out * weights.to(out.options())).sum().backward();
   return {out.detach().cpu().to(torch::kDouble), in.qkv.grad().cpu().to(torch::kDouble)};
 }
@@ -139,25 +141,40 @@ TEST_F(GpuTest, AttentionEqualsTheDefinition) {
   }
 }
 
-// The backward pass of the library's kernel must draw the mask of its forward pass: held against a difference
-// quotient.
-TEST_F(GpuTest, AttentionDropoutGradientBelongsToTheMaskOfItsForwardPass) {
-  torch::manual_seed(2);
-  for (const auto& lengths : {std::vector<int32_t>{65, 65}, std::vector<int32_t>{65, 40}}) {
-    const Rows rows = on_device(lay_out(lengths, true));
-    const Tensor qkv = torch::randn({rows.positions, 3, 2, 32}).to(kCuda).requires_grad_(true);
-    const Tensor weights = torch::randn({rows.positions, 2, 32}).to(kCuda), direction = torch::randn_like(qkv);
-    const auto value = [&](const Tensor& x) {
+// The backward pass of a library's kernel must draw the mask of its forward pass. With q = k = 0 all weights are equal;
+// v = 1 makes the output, and an upstream gradient of 1 the gradient of v, a picture of the mask.
+void expect_one_mask(const Tensor& out, const Tensor& d_v, const std::vector<int32_t>& lengths) {
+  int64_t at = 0;
+  for (const int32_t n : lengths) {
+    for (int64_t h = 0; h < out.size(1); ++h) {
+      const Tensor forward = out.narrow(0, at, n).select(1, h).narrow(1, 0, n).to(torch::kFloat),
+                   backward = d_v.narrow(0, at, n).select(1, h).narrow(1, 0, n).to(torch::kFloat);
+      EXPECT_TRUE(torch::equal(forward > 0, backward.t() > 0)) << "length " << n << " head " << h;
+      const double kept = (forward > 0).to(torch::kDouble).mean().item<double>();
+      EXPECT_NEAR(kept, 0.7, 0.07) << "length " << n << " head " << h;
+    }
+    at += n;
+  }
+}
+
+TEST_F(GpuTest, AttentionDropoutDrawsOneMaskInBothPasses) {
+  constexpr int64_t H = 2, P = 64;
+  for (const auto type : {torch::kFloat, torch::kBFloat16}) {
+    for (const auto& lengths : {std::vector<int32_t>{64, 64}, std::vector<int32_t>{64, 40, 64}}) {
+      const Rows host = lay_out(lengths, true), rows = on_device(host);
+      Tensor qkv = torch::zeros({rows.positions, 3, H, P});
+      Tensor up = torch::zeros({rows.positions, H, P});
+      for (int64_t t = 0, place = 0; t < rows.positions; ++t) {
+        place = host.slots[t].item<int64_t>() & 0xffffff;
+        qkv.select(1, 2)[t].select(1, place).fill_(1);
+        up[t].select(1, place).fill_(1);
+      }
+      qkv = qkv.to(kCuda, type).requires_grad_(true);
       seed_device_generator(kCuda, 9, uint64_t{5} << 32);
-      return (attention({x, rows, dropout_on(kCuda, 0.3, rows)}) * weights).to(torch::kDouble).sum();
-    };
-    value(qkv).backward();
-    const double slope = (qkv.grad() * direction).to(torch::kDouble).sum().item<double>();
-    const torch::NoGradGuard no_grad;
-    constexpr double kStep = 1e-3;
-    const double quotient =
-        (value(qkv + kStep * direction) - value(qkv - kStep * direction)).item<double>() / (2 * kStep);
-    EXPECT_NEAR(quotient, slope, 0.02 * std::abs(slope) + 0.05) << lengths[1];
+      const Tensor out = attention({qkv, rows, dropout_on(kCuda, 0.3, rows)});
+      (out * up.to(out.options())).sum().backward();
+      expect_one_mask(out.detach().cpu(), qkv.grad().select(1, 2).cpu(), lengths);
+    }
   }
 }
 

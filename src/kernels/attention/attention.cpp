@@ -213,7 +213,7 @@ Tensor dropout_mask(const Dropout& dropout, int64_t row, int64_t H, int64_t L) {
       for (int64_t j = 0; j < L; ++j) {
         const uint64_t position = dropout_attention_position(row, H, h, i) + static_cast<uint64_t>(j);
         const uint32_t bits =
-            dropout_bits(philox(dropout.seed, stream, position / 8), static_cast<int>(position % 8));
+            dropout_bits(dropout_block(dropout.seed, stream, position / 8), static_cast<int>(position % 8));
         if (bits >= rate.threshold) m[h][i][j] = rate.scale;
       }
     }

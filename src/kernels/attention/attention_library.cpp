@@ -130,6 +130,23 @@ Tensor masked_attention(const AttentionInput& in) {
       .reshape({B * L, H, P});
 }
 
+// Packed rows brought to a grid and back. With cumulative lengths the memory-efficient kernel's backward pass draws
+// another dropout mask than its forward pass (2.11; a test of ours shows it), and no other kernel takes fp32.
+Tensor on_a_grid(const AttentionInput& in) {
+  Rows grid = in.rows;
+  grid.count = in.rows.offsets.size(0) - 1;  // the rows of the tail too
+  grid.pitch = in.rows.longest;
+  grid.positions = grid.count * grid.pitch;
+  grid.lengths = in.rows.offsets.diff();
+  grid.offsets = torch::arange(grid.count + 1, in.rows.offsets.options()) * grid.pitch;
+  const Tensor positions = torch::arange(in.rows.positions, in.rows.offsets.options());
+  const Tensor row = torch::searchsorted(in.rows.offsets.narrow(0, 1, grid.count), positions, false, /*right=*/true);
+  const Tensor cell = row * grid.pitch + (positions - in.rows.offsets.index_select(0, row));  // [T], each once
+  const std::vector<int64_t> shape = {grid.positions, 3, in.qkv.size(2), in.qkv.size(3)};
+  const Tensor spread = torch::zeros(shape, in.qkv.options()).index_copy(0, cell, in.qkv);
+  return masked_attention({spread, grid, in.dropout}).index_select(0, cell);
+}
+
 }  // namespace
 
 void save_rows(AutogradContext& context, const Rows& rows) {
@@ -147,6 +164,7 @@ Rows saved_rows(AutogradContext& context) {
 
 Tensor attention_library(const AttentionInput& in) {
   if (in.rows.pitch > 0 && !in.rows.full) return masked_attention(in);
+  if (in.qkv.scalar_type() == torch::kFloat && in.dropout.active() && !in.rows.full) return on_a_grid(in);
   const double p = in.dropout.p, scale = 1.0 / std::sqrt(static_cast<double>(in.qkv.size(3)));
   const int64_t P = in.qkv.size(3), step = in.qkv.scalar_type() == torch::kFloat ? 4 : 8;
   if (P % step == 0) return LibraryAttention::apply(in.qkv, in.rows, p, scale);
@@ -216,10 +234,11 @@ Tensor attention_first_library(const FirstAttentionInput& in) {
   const int64_t P = in.q.size(2), step = in.q.scalar_type() == torch::kFloat ? 4 : 8, more = (step - P % step) % step;
   const double scale = 1.0 / std::sqrt(static_cast<double>(P));
   const bool padded = in.rows.pitch > 0 && !in.rows.full;
-  if (padded) {  // keys between the rows would be seen: see masked_attention
+  const bool unsafe = in.q.scalar_type() == torch::kFloat && in.dropout.active();  // see on_a_grid
+  if (padded || unsafe) {
     const Tensor first = in.rows.offsets.narrow(0, 0, in.rows.count).to(torch::kLong);
     const Tensor q = torch::zeros_like(in.kv.select(1, 0)).index_copy(0, first, in.q);
-    return masked_attention({torch::cat({q.unsqueeze(1), in.kv}, 1), in.rows, in.dropout}).index_select(0, first);
+    return attention_library({torch::cat({q.unsqueeze(1), in.kv}, 1), in.rows, in.dropout}).index_select(0, first);
   }
   if (more == 0) return LibraryFirst::apply(in.q, in.kv, in.rows, in.dropout.p, scale);
   return LibraryFirst::apply(torch::constant_pad_nd(in.q, {0, more}), torch::constant_pad_nd(in.kv, {0, more}), in.rows,
@@ -236,7 +255,8 @@ std::string attention_library_name(torch::Dtype type, bool full, bool dropout) {
     case Library::kFlash:
       return full ? "library: flash" : "library: flash with cumulative lengths";
     case Library::kEfficient:
-      return "library: memory-efficient kernel (flash and cuDNN know no fp32)";
+      return full || !dropout ? "library: memory-efficient kernel (flash and cuDNN know no fp32)"
+                              : "library: memory-efficient kernel on a padded grid (its packed form errs with dropout)";
   }
   return {};
 }

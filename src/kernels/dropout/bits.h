@@ -4,7 +4,7 @@
 //
 // An element is named by (site, step) and a 64-bit position. One Philox block gives the 16-bit numbers of 8
 // neighbouring positions:  bits(position) = half (position mod 2) of word (position mod 8) / 2 of
-// philox(seed, site·2^48 + step, position / 8). Element kept  ⇔  bits ≥ round(p·2^16);  kept elements are
+// the block philox<7>(seed, site·2^48 + step, position / 8). Element kept  ⇔  bits ≥ round(p·2^16);  kept elements are
 // multiplied by 2^16 / (2^16 − round(p·2^16)), so the mean is exact.
 #pragma once
 #include <cstdint>
@@ -46,6 +46,11 @@ struct DropoutDraw {
   const int64_t* step;   // [1]
   const int64_t* slots;  // [T]
 };
+
+// The random words of 8 neighbouring positions: seven rounds, because the kernels that draw are else slower than memory.
+LRA_HOST_DEVICE inline PhiloxBlock dropout_block(uint64_t seed, uint64_t stream, uint64_t index) {
+  return philox<7>(seed, stream, index);
+}
 
 LRA_HOST_DEVICE inline uint32_t dropout_bits(const PhiloxBlock& block, int lane) {
   return (block.word[lane / 2] >> (16 * (lane % 2))) & 0xffffu;

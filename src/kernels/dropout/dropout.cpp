@@ -88,7 +88,7 @@ Tensor dropout_reference(const Tensor& x, const Dropout& d) {
     for (int64_t i = 0; i < D; ++i) {
       const uint64_t position =
           dropout_position(slots.const_data_ptr<int64_t>()[t], D) + static_cast<uint64_t>(i);
-      const uint32_t bits = dropout_bits(philox(d.seed, stream, position / 8), static_cast<int>(position % 8));
+      const uint32_t bits = dropout_bits(dropout_block(d.seed, stream, position / 8), static_cast<int>(position % 8));
       if (bits >= rate.threshold) m[t][i] = rate.scale;
     }
   }

@@ -23,7 +23,7 @@ __global__ void dropout_kernel(const T* __restrict__ in, T* __restrict__ out, in
   if (thread >= positions * blocks) return;
   const int64_t r = thread / blocks, b = thread % blocks;
   const uint64_t first = dropout_position(draw.slots[r], width);
-  const PhiloxBlock words = philox(draw.seed, dropout_stream(draw.site, *draw.step), first / 8 + b);
+  const PhiloxBlock words = dropout_block(draw.seed, dropout_stream(draw.site, *draw.step), first / 8 + b);
   const int64_t end = width - b * 8 < 8 ? width - b * 8 : 8;
   const T* source = in + r * width + b * 8;
   T* target = out + r * width + b * 8;

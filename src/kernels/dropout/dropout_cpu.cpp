@@ -25,7 +25,7 @@ void dropout_bits_cpu(uint64_t seed, uint64_t stream, uint64_t first, int64_t co
       c3[i] = static_cast<uint32_t>(stream >> 32);
     }
     auto k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
-    for (int round = 0; round < 10; ++round) {
+    for (int round = 0; round < 7; ++round) {
 #pragma GCC unroll 1
       for (int i = 0; i < kBlocks; ++i) {
         const uint64_t p0 = uint64_t{0xD2511F53u} * c0[i], p1 = uint64_t{0xCD9E8D57u} * c2[i];

@@ -6,8 +6,8 @@
 #include "base/torch_compat.h"
 #include "kernels/embed/embed_arguments.h"
 #include "kernels/embed/embed_cpu.h"
-#include "kernels/rows/row_bits.h"
 #include "kernels/parameter_gradient.h"
+#include "kernels/rows/row_bits.h"
 
 namespace lra {
 

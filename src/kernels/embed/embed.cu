@@ -1,7 +1,7 @@
 // CUDA side of the embedding (embed.h). The gradient of the table is embed_table.cu's.
 #include "kernels/embed/embed_arguments.h"
 #include "kernels/embed/embed_table.cuh"
-#include "kernels/embed/octet.cuh"
+#include "kernels/rows/octet.cuh"
 
 namespace lra {
 namespace {
@@ -10,62 +10,68 @@ constexpr int64_t kPlaceMask = (int64_t{1} << 24) - 1;  // Rows::slot_of
 constexpr int kOctets = 8, kRows = 32;
 
 // A block of kOctets × kRows threads stays in one slice of 64 columns, so that the table's share of it stays
-// in the L1 cache; a thread writes one octet of a position at a time.
-template <class T, bool kVector>
+// in the L1 cache; a thread writes one octet of a position at a time. kTable: rows of parameters lie on 16
+// bytes.
+template <class T, bool kAligned, bool kTable>
 __global__ __launch_bounds__(kOctets* kRows) void embed_kernel(EmbedArguments a) {
-  using A = typename Wide<T>::type;
-  const int64_t octet = static_cast<int64_t>(blockIdx.y) * kOctets + threadIdx.x, c = octet * 8;
-  if (c >= a.D) return;
-  const int n = a.D - c < 8 ? static_cast<int>(a.D - c) : 8;
+  using A = Accumulator<T>;
+  const int c = static_cast<int>(blockIdx.y * kOctets + threadIdx.x) * kOctet, width = static_cast<int>(a.D);
+  if (c >= width) return;
   const auto *table = static_cast<const A*>(a.table), *cls = static_cast<const A*>(a.cls),
              *positions = static_cast<const A*>(a.positions);
+  const bool drops = a.draw.rate.threshold;
+  const uint64_t stream = drops ? dropout_stream(a.draw.site, *a.draw.step) : 0;
 #pragma unroll 2
   for (int64_t r = static_cast<int64_t>(blockIdx.x) * kRows + threadIdx.y; r < a.T;
        r += static_cast<int64_t>(gridDim.x) * kRows) {
     const int64_t id = __ldg(a.tokens + r);
-    Octet<A> x = load_octet<kVector>((id == a.V ? cls : table + id * a.D) + c, n);
+    A x[kOctet];
+    widen(load_octet<kTable>(id == a.V ? cls : table + id * a.D, c, width), x);
     if (positions) {
-      const Octet<A> place = load_octet<kVector>(positions + (__ldg(a.slots + r) & kPlaceMask) * a.D + c, n);
+      A place[kOctet];
+      widen(load_octet<kTable>(positions + (__ldg(a.slots + r) & kPlaceMask) * a.D, c, width), place);
 #pragma unroll
-      for (int i = 0; i < 8; ++i) x.v[i] += place.v[i];
+      for (int i = 0; i < kOctet; ++i) x[i] += place[i];
     }
-    if (a.draw.rate.threshold) drop(x, kept_octet(a.draw, r, octet, a.D), a.draw.rate.scale);
-    store_octet<kVector>(static_cast<T*>(a.out) + r * a.D + c, x, n);
+    if (drops) drop_out(a.draw, stream, __ldg(a.draw.slots + r), c, width, x);
+    store_octet<kAligned>(static_cast<T*>(a.out) + r * a.D, c, width, narrow<T>(x));
   }
 }
 
 // d_positions[p] += Σ_b g[offsets[b] + p] over the rows longer than p, in the order of rows. A thread owns an
 // octet of a place.
-template <class T, bool kVector>
+template <class T, bool kAligned>
 __global__ __launch_bounds__(256) void embed_positions_kernel(EmbedGradientArguments a) {
-  using A = typename Wide<T>::type;
-  const int64_t octet = static_cast<int64_t>(blockIdx.x) * 32 + threadIdx.x, c = octet * 8;
+  using A = Accumulator<T>;
+  const int c = static_cast<int>(blockIdx.x * 32 + threadIdx.x) * kOctet, width = static_cast<int>(a.D);
   const int64_t p = static_cast<int64_t>(blockIdx.y) * 8 + threadIdx.y;
-  if (c >= a.D || p >= a.places) return;
-  const int n = a.D - c < 8 ? static_cast<int>(a.D - c) : 8;
-  A* into = static_cast<A*>(a.d_positions) + p * a.D + c;
-  Octet<A> sum = {};
+  if (c >= width || p >= a.places) return;
+  const bool drops = a.draw.rate.threshold;
+  const uint64_t stream = drops ? dropout_stream(a.draw.site, *a.draw.step) : 0;
+  A sum[kOctet] = {};
   constexpr int kAtOnce = 4;  // rows whose loads are in flight
   for (int64_t first = 0; first < a.B; first += kAtOnce) {
     int64_t r[kAtOnce];  // −1: the row has no such place
-    Octet<A> g[kAtOnce] = {};
+    Octet<T> loaded[kAtOnce] = {};
 #pragma unroll
     for (int k = 0; k < kAtOnce; ++k) {
       const bool there = first + k < a.B && p < __ldg(a.lengths + first + k);
       r[k] = there ? __ldg(a.offsets + first + k) + p : -1;
-      if (there) g[k] = load_octet<kVector>(static_cast<const T*>(a.dy) + r[k] * a.D + c, n);
+      if (there) loaded[k] = load_octet<kAligned>(static_cast<const T*>(a.dy) + r[k] * a.D, c, width);
     }
 #pragma unroll
     for (int k = 0; k < kAtOnce; ++k) {
-      if (a.draw.rate.threshold && r[k] >= 0)
-        drop(g[k], kept_octet(a.draw, r[k], octet, a.D), a.draw.rate.scale);
+      A g[kOctet];
+      widen(loaded[k], g);
+      if (drops && r[k] >= 0) drop_out(a.draw, stream, __ldg(a.draw.slots + r[k]), c, width, g);
 #pragma unroll
-      for (int i = 0; i < 8; ++i) sum.v[i] += g[k].v[i];
+      for (int i = 0; i < kOctet; ++i) sum[i] += g[i];
     }
   }
+  A* into = static_cast<A*>(a.d_positions) + p * a.D + c;
 #pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    if (i < n) into[i] += sum.v[i];
+  for (int i = 0; i < kOctet; ++i) {
+    if (c + i < width) into[i] += sum[i];
   }
 }
 
@@ -78,12 +84,15 @@ void forward(const EmbedArguments& a, cudaStream_t stream) {
   const unsigned slices = blocks(a.D, 8 * kOctets), wanted = blocks(kBlocks, slices),
                  most = blocks(a.T, kRows);
   const dim3 grid(wanted < most ? wanted : most, slices), block(kOctets, kRows);
-  const bool vector = octets_aligned(a.out, a.D) && octets_aligned(a.table, a.D) &&
-                      octets_aligned(a.cls, a.D) && octets_aligned(a.positions, a.D);
-  if (vector) {
-    embed_kernel<T, true><<<grid, block, 0, stream>>>(a);
+  const auto* out = static_cast<const T*>(a.out);
+  const auto *table = static_cast<const char*>(a.table), *cls = static_cast<const char*>(a.cls),
+             *positions = static_cast<const char*>(a.positions);
+  if (!all_aligned(a.D, out)) {
+    embed_kernel<T, false, false><<<grid, block, 0, stream>>>(a);
+  } else if (!all_aligned(a.D, table, cls, positions)) {
+    embed_kernel<T, true, false><<<grid, block, 0, stream>>>(a);
   } else {
-    embed_kernel<T, false><<<grid, block, 0, stream>>>(a);
+    embed_kernel<T, true, true><<<grid, block, 0, stream>>>(a);
   }
 }
 
@@ -91,7 +100,7 @@ template <class T>
 void positions_backward(const EmbedGradientArguments& a, cudaStream_t stream) {
   if (!a.d_positions || a.places == 0) return;
   const dim3 grid(blocks(a.D, 32 * 8), blocks(a.places, 8)), block(32, 8);
-  if (octets_aligned(a.dy, a.D)) {
+  if (all_aligned(a.D, static_cast<const T*>(a.dy))) {
     embed_positions_kernel<T, true><<<grid, block, 0, stream>>>(a);
   } else {
     embed_positions_kernel<T, false><<<grid, block, 0, stream>>>(a);

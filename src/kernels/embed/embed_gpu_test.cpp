@@ -60,5 +60,19 @@ INSTANTIATE_TEST_SUITE_P(OddSizes, EmbedGpuTest,
                                          EmbedExample{{700, 1}, false, 1000, 65, true, false, 0.5},
                                          EmbedExample{{700, 1}, false, 1000, 64, true, false, 0}));
 
+TEST(EmbedGpuEdgeTest, TakesParametersOnAnyBoundary) {
+  if (!load_cuda().available) GTEST_SKIP() << load_cuda().why;
+  const EmbedInput in = EmbedExample{{5, 30}, true, 11, 64, true, true, 0}.input();
+  const auto expected = embed_results(in, embed_reference);
+  EmbedInput shifted = embed_copy(in, torch::kFloat, torch::kFloat, torch::kCUDA);
+  const Tensor flat = torch::empty({in.table.numel() + 1}, shifted.table.options().requires_grad(false));
+  shifted.table = flat.narrow(0, 1, in.table.numel()).view_as(in.table).copy_(in.table.detach());
+  shifted.table.requires_grad_(true);
+  const auto ours = embed_results(shifted, embed);
+  for (size_t i = 0; i < ours.size(); ++i) {
+    EXPECT_TRUE(torch::allclose(ours[i].to(torch::kCPU, torch::kDouble), expected[i], 1e-5, 1e-5)) << i;
+  }
+}
+
 }  // namespace
 }  // namespace lra

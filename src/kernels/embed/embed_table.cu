@@ -7,14 +7,14 @@
 #include <type_traits>
 
 #include "kernels/embed/embed_table.cuh"
-#include "kernels/embed/octet.cuh"
+#include "kernels/rows/octet.cuh"
 
 namespace lra {
 namespace {
 
 template <class T>
 struct Slice {
-  using A = typename Wide<T>::type;
+  using A = Accumulator<T>;
   static constexpr int kEach = sizeof(T) == 8 ? 1 : 2;  // columns of a lane
   static constexpr int kColumns = 32 * kEach;           // of a warp: embed_slice
 };
@@ -25,10 +25,10 @@ struct Few {
   using Word = typename std::conditional<sizeof(T) == 2, unsigned, uint2>::type;
   Word raw = {};
 
-  __device__ typename Wide<T>::type at(int i) const {
+  __device__ Accumulator<T> at(int i) const {
     T e[Slice<T>::kEach];
     memcpy(e, &raw, sizeof(e));
-    return widen(e[i]);
+    return static_cast<Accumulator<T>>(e[i]);
   }
 };
 
@@ -40,7 +40,7 @@ __device__ Few<T> load_few(const T* p, int n) {
   } else {
     T e[Slice<T>::kEach];
 #pragma unroll
-    for (int i = 0; i < Slice<T>::kEach; ++i) e[i] = i < n ? p[i] : narrow<T>(0);
+    for (int i = 0; i < Slice<T>::kEach; ++i) e[i] = i < n ? p[i] : static_cast<T>(0.f);
     memcpy(&few.raw, e, sizeof(e));
   }
   return few;
@@ -48,8 +48,8 @@ __device__ Few<T> load_few(const T* p, int n) {
 
 // A lane's columns of one row of its table.
 template <class T>
-struct alignas(Slice<T>::kEach * sizeof(typename Wide<T>::type)) Cell {
-  typename Wide<T>::type e[Slice<T>::kEach];
+struct alignas(Slice<T>::kEach * sizeof(Accumulator<T>)) Cell {
+  Accumulator<T> e[Slice<T>::kEach];
 };
 
 // Adds four positions to the table. Their cells are read together, to wait once; where ids are equal the
@@ -83,7 +83,7 @@ __device__ void drop_four(const DropoutDraw& draw, uint64_t stream, int64_t slot
   const int lane = static_cast<int>(threadIdx.x), mine = lane / kOctets % 4;
   const int64_t slot = __shfl_sync(0xffffffffu, slots, (row + mine) % 32);
   const uint64_t octet = static_cast<uint64_t>(slice * kOctets + lane % kOctets);
-  const PhiloxBlock block = philox(draw.seed, stream, dropout_position(slot, width) / 8 + octet);
+  const PhiloxBlock block = dropout_block(draw.seed, stream, dropout_position(slot, width) / 8 + octet);
   __syncwarp();
   if (lane < 4 * kOctets) words[lane] = block;
   __syncwarp();
@@ -209,6 +209,8 @@ __global__ __launch_bounds__(32) void embed_search_kernel(EmbedGradientArguments
   const int64_t c = static_cast<int64_t>(blockIdx.y) * S::kColumns + lane * S::kEach;
   const int n = c >= a.D ? 0 : a.D - c < S::kEach ? static_cast<int>(a.D - c) : S::kEach;
   const int64_t first = static_cast<int64_t>(blockIdx.x) * kIds;
+  const bool drops = a.draw.rate.threshold;
+  const uint64_t stream = drops ? dropout_stream(a.draw.site, *a.draw.step) : 0;
   for (int64_t from = 0; from < a.T; from += 32) {
     const int64_t id = from + lane < a.T ? __ldg(a.tokens + from + lane) : -1;
     uint32_t found = __ballot_sync(0xffffffffu, id >= first && id < first + kIds);
@@ -216,11 +218,12 @@ __global__ __launch_bounds__(32) void embed_search_kernel(EmbedGradientArguments
       const int at = __ffs(static_cast<int>(found)) - 1;
       const int64_t r = from + at, v = __shfl_sync(0xffffffffu, id, at) - first;
       if (n == 0) continue;
-      const uint32_t kept = a.draw.rate.threshold ? kept_octet(a.draw, r, c / 8, a.D) >> c % 8 : ~0u;
+      PhiloxBlock block = {};
+      if (drops) block = dropout_block(a.draw.seed, stream, dropout_position(a.draw.slots[r], a.D) / 8 + c / kOctet);
       const Few<T> g = load_few<false>(static_cast<const T*>(a.dy) + r * a.D + c, n);
       for (int e = 0; e < S::kEach; ++e) {
-        const A value = g.at(e) * static_cast<A>(a.draw.rate.scale);
-        table[v][lane * S::kEach + e] += (kept >> e) & 1u ? value : 0;
+        const bool kept = !drops || dropout_bits(block, c % kOctet + e) >= a.draw.rate.threshold;
+        if (kept) table[v][lane * S::kEach + e] += g.at(e) * static_cast<A>(a.draw.rate.scale);
       }
     }
   }

@@ -4,10 +4,10 @@
 #include <optional>
 
 #include "base/torch_compat.h"
-#include "kernels/rows/row_bits.h"
 #include "kernels/parameter_gradient.h"
 #include "kernels/pool/pool_arguments.h"
 #include "kernels/pool/pool_cpu.h"
+#include "kernels/rows/row_bits.h"
 
 namespace lra {
 

@@ -5,32 +5,33 @@ namespace lra {
 namespace {
 
 // partial[b, part] = Σ u over a chunk of row b; nothing for chunks beyond its end.
-template <class T, bool kVector>
+template <class T, bool kAligned>
 __global__ __launch_bounds__(kPoolThreads) void pool_sums_kernel(PoolArguments a, int threads) {
-  using A = typename Wide<T>::type;
-  __shared__ A scratch[kPoolThreads / 32], shared[kPoolThreads * kPoolHeld * 8];
+  using A = Accumulator<T>;
+  __shared__ A scratch[kPoolThreads / 32], shared[kPoolShared];
   const PoolTeam team(threads);
   const int64_t b = blockIdx.y, first = blockIdx.x * kPoolChunk;
   const PoolRow row = pool_row(a, b);
   if (first >= row.length) return;
   const int64_t end = first + kPoolChunk < row.length ? first + kPoolChunk : row.length;
   const A width = static_cast<A>(a.D);
+  const uint64_t stream = a.draw.rate.threshold ? dropout_stream(a.draw.site, *a.draw.step) : 0;
+  share_bias(a, shared);
   PoolHeld<A> total = {};
   for (int64_t from = first; from < end; from += team.count) {
     const bool live = from + team.index < end;
     const int64_t r = row.start + from + team.index;
     PoolHeld<A> s = {};
     uint32_t kept[kPoolHeld];
-    if (live) load_sum<T, kVector>(a, team, r, s, kept);
+    if (live) load_sum<T, kAligned>(a, team, shared, stream, r, s, kept);
     const A mean = team_sum(sum_of<A>(s), team, scratch) / width;
     A squares = 0;
 #pragma unroll
     for (int k = 0; k < kPoolHeld; ++k) {
-      const int n = team.valid(k, a.D);
 #pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        s[k].v[i] = i < n ? s[k].v[i] - mean : 0;
-        squares += s[k].v[i] * s[k].v[i];
+      for (int i = 0; i < kOctet; ++i) {
+        s[k][i] = team.column(k) + i < a.D ? s[k][i] - mean : 0;
+        squares += s[k][i] * s[k][i];
       }
     }
     const A scale = rsqrt(team_sum(squares, team, scratch) / width + static_cast<A>(kPoolEpsilon));
@@ -38,7 +39,7 @@ __global__ __launch_bounds__(kPoolThreads) void pool_sums_kernel(PoolArguments a
 #pragma unroll
     for (int k = 0; k < kPoolHeld; ++k) {
 #pragma unroll
-      for (int i = 0; i < 8; ++i) total[k].v[i] += s[k].v[i] * scale;
+      for (int i = 0; i < kOctet; ++i) total[k][i] += s[k][i] * scale;
     }
     if (a.statistics && team.lane == 0) {
       static_cast<A*>(a.statistics)[2 * r] = mean;
@@ -74,7 +75,7 @@ __global__ __launch_bounds__(kPoolThreads) void pool_mean_kernel(PoolForwardArgu
 
 template <class T>
 void forward(const PoolForwardArguments& f, cudaStream_t stream) {
-  using A = typename Wide<T>::type;
+  using A = Accumulator<T>;
   const PoolArguments& a = f.in;
   const dim3 grid(a.lengths ? static_cast<unsigned>(a.parts) : 1, static_cast<unsigned>(a.B));
   if (pool_aligned(a)) {

@@ -11,48 +11,48 @@ __device__ void load_upstream(const PoolBackwardArguments& g, const PoolTeam& te
   const A share = A(1) / static_cast<A>(length > 0 ? length : 1);
 #pragma unroll
   for (int k = 0; k < kPoolHeld; ++k) {
-    const int n = team.valid(k, g.in.D);
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const int64_t c = team.octet(k) * 8 + i;
-      up[k].v[i] = i < n ? static_cast<const A*>(g.in.weight)[c] *
-                               static_cast<const A*>(g.d_pooled)[b * g.in.D + c] * share
-                         : 0;
+    for (int i = 0; i < kOctet; ++i) {
+      const int c = team.column(k) + i;
+      up[k][i] = c < g.in.D ? static_cast<const A*>(g.in.weight)[c] *
+                                  static_cast<const A*>(g.d_pooled)[b * g.in.D + c] * share
+                            : 0;
     }
   }
 }
 
 // Writes a position's gradients from d_sum and adds d_branch to `total`.
-template <class T, bool kVector>
+template <class T, bool kAligned>
 __device__ void store_gradient(const PoolBackwardArguments& g, const PoolTeam& team, int64_t r, bool inside,
-                               const uint32_t (&kept)[kPoolHeld], PoolHeld<typename Wide<T>::type>& d,
-                               PoolHeld<typename Wide<T>::type>& total) {
+                               const uint32_t (&kept)[kPoolHeld], PoolHeld<Accumulator<T>>& d,
+                               PoolHeld<Accumulator<T>>& total) {
   const PoolArguments& a = g.in;
+  const int width = inside ? static_cast<int>(a.D) : 0;
 #pragma unroll
   for (int k = 0; k < kPoolHeld; ++k) {
-    const int n = team.valid(k, a.D);
-    if (n == 0 || !inside) continue;
-    const int64_t at = r * a.D + team.octet(k) * 8;
-    store_octet<kVector>(static_cast<T*>(g.d_x) + at, d[k], n);
+    store_octet<kAligned>(static_cast<T*>(g.d_x) + r * a.D, team.column(k), width, narrow<T>(d[k]));
     if (a.draw.rate.threshold) drop(d[k], kept[k], a.draw.rate.scale);
-    if (g.d_branch) store_octet<kVector>(static_cast<T*>(g.d_branch) + at, d[k], n);
+    if (g.d_branch)
+      store_octet<kAligned>(static_cast<T*>(g.d_branch) + r * a.D, team.column(k), width, narrow<T>(d[k]));
 #pragma unroll
-    for (int i = 0; i < 8; ++i) total[k].v[i] += d[k].v[i];
+    for (int i = 0; i < kOctet; ++i) total[k][i] += d[k][i];
   }
 }
 
 // d_x and d_branch on a chunk of row b, zeros up to the next row; partial[b, part] = Σ d_branch.
-template <class T, bool kVector>
+template <class T, bool kAligned>
 __global__ __launch_bounds__(kPoolThreads,
                              sizeof(T) == 8 ? 1 : 2) void pool_backward_kernel(PoolBackwardArguments g,
                                                                                int threads) {
-  using A = typename Wide<T>::type;
-  __shared__ A scratch[kPoolThreads / 32], shared[kPoolThreads * kPoolHeld * 8];
+  using A = Accumulator<T>;
+  __shared__ A scratch[kPoolThreads / 32], shared[kPoolShared];
   const PoolArguments& a = g.in;
   const PoolTeam team(threads);
   const int64_t b = blockIdx.y;
   const PoolRow row = pool_row(a, b);
   const A width = static_cast<A>(a.D);
+  const uint64_t stream = a.draw.rate.threshold ? dropout_stream(a.draw.site, *a.draw.step) : 0;
+  share_bias(a, shared);
   PoolHeld<A> up, total = {};
   load_upstream<A>(g, team, b, row.length, up);
   const A up_mean = team_sum(sum_of<A>(up), team, scratch) / width;
@@ -65,23 +65,23 @@ __global__ __launch_bounds__(kPoolThreads,
       const A scale = live ? static_cast<const A*>(a.statistics)[2 * r + 1] : 0;
       PoolHeld<A> u = {};
       uint32_t kept[kPoolHeld] = {};
-      if (live) load_sum<T, kVector>(a, team, r, u, kept);
+      if (live) load_sum<T, kAligned>(a, team, shared, stream, r, u, kept);
       A dot = 0;
 #pragma unroll
       for (int k = 0; k < kPoolHeld; ++k) {
 #pragma unroll
-        for (int i = 0; i < 8; ++i) {
-          u[k].v[i] = (u[k].v[i] - mean) * scale;
-          dot += up[k].v[i] * u[k].v[i];  // up is zero beyond the width
+        for (int i = 0; i < kOctet; ++i) {
+          u[k][i] = (u[k][i] - mean) * scale;
+          dot += up[k][i] * u[k][i];  // up is zero beyond the width
         }
       }
       dot = team_sum(dot, team, scratch) / width;
 #pragma unroll
       for (int k = 0; k < kPoolHeld; ++k) {
 #pragma unroll
-        for (int i = 0; i < 8; ++i) u[k].v[i] = (up[k].v[i] - up_mean - u[k].v[i] * dot) * scale;
+        for (int i = 0; i < kOctet; ++i) u[k][i] = (up[k][i] - up_mean - u[k][i] * dot) * scale;
       }
-      store_gradient<T, kVector>(g, team, r, inside, kept, u, total);
+      store_gradient<T, kAligned>(g, team, r, inside, kept, u, total);
     }
   }
   if (a.partial)
@@ -121,10 +121,10 @@ __global__ __launch_bounds__(1024) void pool_parameters_kernel(PoolBackwardArgum
 
 template <class T>
 void backward(const PoolBackwardArguments& g, cudaStream_t stream) {
-  using A = typename Wide<T>::type;
+  using A = Accumulator<T>;
   const PoolArguments& a = g.in;
   const dim3 grid(static_cast<unsigned>(a.parts), static_cast<unsigned>(a.B));
-  if (pool_aligned(a) && octets_aligned(g.d_x, a.D) && octets_aligned(g.d_branch, a.D)) {
+  if (pool_aligned(a) && all_aligned(a.D, static_cast<T*>(g.d_x), static_cast<T*>(g.d_branch))) {
     pool_backward_kernel<T, true><<<grid, kPoolThreads, 0, stream>>>(g, pool_team_threads(a.D));
   } else {
     pool_backward_kernel<T, false><<<grid, kPoolThreads, 0, stream>>>(g, pool_team_threads(a.D));

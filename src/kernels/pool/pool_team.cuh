@@ -4,14 +4,15 @@
 // position at a time; a block of 256 threads takes a chunk of a row. Loops are uniform in a block, so that
 // the sums across a team may use its barrier.
 #pragma once
-#include "kernels/embed/octet.cuh"
 #include "kernels/pool/pool_arguments.h"
+#include "kernels/rows/octet.cuh"
 
 namespace lra {
 
 inline constexpr int kPoolThreads = 256, kPoolHeld = 2;  // threads of a block, octets of a thread
+inline constexpr int kPoolShared = kPoolThreads * kPoolHeld * kOctet;
 
-// The thread's place in its team, and which columns it holds: octets lane and lane + size.
+// The thread's place in its team, and which columns it holds: those of octets lane and lane + size.
 struct PoolTeam {
   int size, index, count, lane;
 
@@ -20,15 +21,11 @@ struct PoolTeam {
         index(static_cast<int>(threadIdx.x) / threads),
         count(kPoolThreads / threads),
         lane(static_cast<int>(threadIdx.x) % threads) {}
-  __device__ int64_t octet(int k) const { return lane + static_cast<int64_t>(k) * size; }
-  __device__ int valid(int k, int64_t D) const {  // elements of octet k that exist
-    const int64_t left = D - octet(k) * 8;
-    return left < 0 ? 0 : left > 8 ? 8 : static_cast<int>(left);
-  }
+  __device__ int column(int k) const { return (lane + k * size) * kOctet; }
 };
 
 template <class A>
-using PoolHeld = Octet<A>[kPoolHeld];
+using PoolHeld = A[kPoolHeld][kOctet];
 
 // The sum over a team, for all its threads. Every thread of the block must come here.
 template <class A>
@@ -51,58 +48,90 @@ __device__ inline A sum_of(const PoolHeld<A>& x) {
 #pragma unroll
   for (int k = 0; k < kPoolHeld; ++k) {
 #pragma unroll
-    for (int i = 0; i < 8; ++i) sum += x[k].v[i];
+    for (int i = 0; i < kOctet; ++i) sum += x[k][i];
   }
   return sum;
 }
 
-// x + dropout(branch + bias) at position r; zeros beyond the width. kept: dropout's choice, an octet each.
-template <class T, bool kVector>
-__device__ inline void load_sum(const PoolArguments& a, const PoolTeam& team, int64_t r,
-                                PoolHeld<typename Wide<T>::type>& s, uint32_t (&kept)[kPoolHeld]) {
-  using A = typename Wide<T>::type;
-  PoolHeld<A> branch = {};
-#pragma unroll
-  for (int k = 0; k < kPoolHeld; ++k) {
-    const int n = team.valid(k, a.D);
-    const int64_t c = team.octet(k) * 8;
-    if (n == 0) continue;
-    s[k] = load_octet<kVector>(static_cast<const T*>(a.x) + r * a.D + c, n);
-    if (a.branch) branch[k] = load_octet<kVector>(static_cast<const T*>(a.branch) + r * a.D + c, n);
+// The bias in shared memory, zeros beyond the width: parameters lie on no particular boundary.
+template <class A>
+__device__ inline void share_bias(const PoolArguments& a, A* shared /* [kPoolShared] */) {
+  if (!a.bias) return;
+  for (int c = static_cast<int>(threadIdx.x); c < kPoolShared; c += kPoolThreads) {
+    shared[c] = c < a.D ? static_cast<const A*>(a.bias)[c] : 0;
   }
-  if (!a.branch) return;
+  __syncthreads();
+}
+
+// Bit i: element i of the octet is kept.
+__device__ inline uint32_t kept_octet(const DropoutDraw& draw, uint64_t stream, int64_t r, int c,
+                                      int64_t width) {
+  const PhiloxBlock block =
+      dropout_block(draw.seed, stream,
+             (dropout_position(__ldg(draw.slots + r), width) + static_cast<uint64_t>(c)) / kOctet);
+  uint32_t kept = 0;
+#pragma unroll
+  for (int i = 0; i < kOctet; ++i) {
+    kept |= static_cast<uint32_t>(dropout_bits(block, i) >= draw.rate.threshold) << i;
+  }
+  return kept;
+}
+
+template <class A>
+__device__ inline void drop(A (&x)[kOctet], uint32_t kept, float scale) {
+#pragma unroll
+  for (int i = 0; i < kOctet; ++i) x[i] = (kept >> i) & 1u ? x[i] * static_cast<A>(scale) : A(0);
+}
+
+// x + dropout(branch + bias) at position r; zeros beyond the width. kept: dropout's choice for each octet.
+template <class T, bool kAligned>
+__device__ inline void load_sum(const PoolArguments& a, const PoolTeam& team, const Accumulator<T>* bias,
+                                uint64_t stream, int64_t r, PoolHeld<Accumulator<T>>& s,
+                                uint32_t (&kept)[kPoolHeld]) {
+  using A = Accumulator<T>;
+  const int width = static_cast<int>(a.D);
+  Octet<T> x[kPoolHeld], branch[kPoolHeld] = {};
 #pragma unroll
   for (int k = 0; k < kPoolHeld; ++k) {
-    const int n = team.valid(k, a.D);
-    if (n == 0) continue;
-    if (a.bias) {
-      const Octet<A> bias = load_octet<kVector>(static_cast<const A*>(a.bias) + team.octet(k) * 8, n);
+    x[k] = load_octet<kAligned>(static_cast<const T*>(a.x) + r * a.D, team.column(k), width);
+    if (a.branch)
+      branch[k] = load_octet<kAligned>(static_cast<const T*>(a.branch) + r * a.D, team.column(k), width);
+  }
 #pragma unroll
-      for (int i = 0; i < 8; ++i) branch[k].v[i] += bias.v[i];
+  for (int k = 0; k < kPoolHeld; ++k) {
+    widen(x[k], s[k]);
+    if (!a.branch) continue;
+    A y[kOctet];
+    widen(branch[k], y);
+    if (a.bias) {
+#pragma unroll
+      for (int i = 0; i < kOctet; ++i) y[i] += bias[team.column(k) + i];
     }
     if (a.draw.rate.threshold) {
-      kept[k] = kept_octet(a.draw, r, team.octet(k), a.D);
-      drop(branch[k], kept[k], a.draw.rate.scale);
+      kept[k] = kept_octet(a.draw, stream, r, team.column(k), a.D);
+      drop(y, kept[k], a.draw.rate.scale);
     }
 #pragma unroll
-    for (int i = 0; i < 8; ++i) s[k].v[i] += branch[k].v[i];
+    for (int i = 0; i < kOctet; ++i) s[k][i] += y[i];
   }
 }
 
-// out[c] = the sum over teams, in their order.
+// out[c] = the sum over teams, in their order. `shared` may have been in use: there is a barrier first.
 template <class A>
 __device__ inline void add_teams(const PoolHeld<A>& total, const PoolTeam& team, int64_t D, A* shared,
                                  A* out) {
+  __syncthreads();
 #pragma unroll
   for (int k = 0; k < kPoolHeld; ++k) {
 #pragma unroll
-    for (int i = 0; i < 8; ++i)
-      shared[team.index * team.size * kPoolHeld * 8 + team.octet(k) * 8 + i] = total[k].v[i];
+    for (int i = 0; i < kOctet; ++i) {
+      shared[team.index * team.size * kPoolHeld * kOctet + team.column(k) + i] = total[k][i];
+    }
   }
   __syncthreads();
   for (int64_t c = threadIdx.x; c < D; c += kPoolThreads) {
     A sum = 0;
-    for (int t = 0; t < team.count; ++t) sum += shared[t * team.size * kPoolHeld * 8 + c];
+    for (int t = 0; t < team.count; ++t) sum += shared[t * team.size * kPoolHeld * kOctet + c];
     out[c] = sum;
   }
 }
@@ -111,12 +140,12 @@ inline unsigned pool_blocks(int64_t n, int64_t each) { return static_cast<unsign
 
 inline int pool_team_threads(int64_t D) {
   int threads = 4;
-  while (threads * kPoolHeld * 8 < D) threads *= 2;
+  while (threads * kPoolHeld * kOctet < D) threads *= 2;
   return threads;
 }
 
 inline bool pool_aligned(const PoolArguments& a) {
-  return octets_aligned(a.x, a.D) && octets_aligned(a.branch, a.D) && octets_aligned(a.bias, a.D);
+  return all_aligned(a.D, static_cast<const char*>(a.x), static_cast<const char*>(a.branch));
 }
 
 }  // namespace lra

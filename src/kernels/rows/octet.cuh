@@ -136,7 +136,7 @@ __device__ inline void drop_out(const DropoutDraw& draw, uint64_t stream, int64_
   // (dropout_position(slot, width) + column) / 8
   const auto blocks = static_cast<uint32_t>(width + kOctet - 1) / kOctet,
              here = static_cast<uint32_t>(column) / kOctet;
-  const PhiloxBlock block = philox(draw.seed, stream, static_cast<uint64_t>(slot) * blocks + here);
+  const PhiloxBlock block = dropout_block(draw.seed, stream, static_cast<uint64_t>(slot) * blocks + here);
   const A scale = static_cast<A>(draw.rate.scale);
 #pragma unroll
   for (int i = 0; i < kOctet; ++i) {
