@@ -5,50 +5,81 @@
 #include "batch/loader.h"
 
 namespace lra {
+namespace {
 
-Evaluation evaluate(const Encoder& model, const Dataset& data, const EvaluateOptions& options) {
-  const torch::InferenceMode inference;
-  Evaluation result;
-  std::vector<int64_t> predicted(static_cast<size_t>(data.size()));
-  if (options.keep_predictions) result.predictions.resize(static_cast<size_t>(data.size()));
-  double loss_sum = 0;
+constexpr int64_t kKeptBytes = int64_t{2} << 30;  // of device memory, at most, for batches that are kept
+constexpr int64_t kBytesPerPosition = 12;         // token and slot
+
+}  // namespace
+
+Evaluator::Evaluator(const Encoder& model, const Dataset& data, EvaluateOptions options)
+    : model_(model), data_(data), options_(std::move(options)) {
+  for (auto& indices : evaluation_batches(data, options_.batch)) parts_.push_back({std::move(indices), {}, {}});
+  kept_ = options_.device.is_cuda() && kBytesPerPosition * (data.total_tokens() + data.size()) < kKeptBytes;
+}
+
+void Evaluator::forward(Part& part, int64_t first) {
   Forward forward;
-  forward.copies = options.copies;
-  for (const auto& indices : evaluation_batches(data, options.batch)) {
+  forward.copies = options_.copies;
+  const auto work = [&](const Batch& batch) {
+    const Tensor logits = model_.forward(batch, forward);  // [B, C]
+    if (!logits_.defined()) logits_ = torch::empty({data_.size(), logits.size(1)}, logits.options());
+    logits_.narrow(0, first, batch.rows).copy_(logits);
+  };
+  if (!kept_) return work(collate(data_, part.indices, model_.layout()).to(options_.device));
+  if (!part.batch.labels.defined()) part.batch = collate(data_, part.indices, model_.layout()).to(options_.device);
+  if (runs_ == 0) return work(part.batch);
+  if (!part.graph) {
+    part.graph = make_cuda_graph();
+    part.graph->capture([&] { work(part.batch); });
+  }
+  part.graph->replay();
+}
+
+Evaluation Evaluator::run() {
+  const torch::InferenceMode inference;
+  int64_t first = 0;
+  for (auto& part : parts_) {
     if (interrupted()) throw Interrupted("evaluation interrupted");
-    const Batch batch = collate(data, indices, model.layout()).to(options.device);
-    const torch::Tensor logits = model.forward(batch, forward);  // [B, C]
-    const torch::Tensor losses =
-        torch::cross_entropy_loss(logits.to(torch::kDouble), batch.labels, {}, at::Reduction::Sum);
-    loss_sum += losses.item<double>();
-    const torch::Tensor best = logits.argmax(1).cpu();
-    const torch::Tensor values =
-        options.keep_predictions ? logits.to(torch::kCPU, torch::kFloat).contiguous() : torch::Tensor();
-    for (size_t r = 0; r < indices.size(); ++r) {
-      const auto index = static_cast<size_t>(indices[r]);
-      predicted[index] = best.const_data_ptr<int64_t>()[r];
-      if (options.keep_predictions) {
-        const float* row = values.const_data_ptr<float>() + static_cast<int64_t>(r) * values.size(1);
-        result.predictions[index] = {
-            indices[r], data.label(indices[r]), predicted[index], {row, row + values.size(1)}};
+    forward(part, first);
+    first += static_cast<int64_t>(part.indices.size());
+    if (options_.progress) options_.progress(first);
+  }
+  ++runs_;
+  return count(logits_.cpu());
+}
+
+Evaluation Evaluator::count(const Tensor& logits) const {
+  Evaluation result;
+  result.examples = data_.size();
+  if (options_.keep_predictions) result.predictions.resize(static_cast<size_t>(data_.size()));
+  if (options_.task) {
+    for (const auto& name : options_.task->group_names()) result.groups.push_back({name, 0, 0});
+  }
+  const Tensor best = logits.argmax(1), log_probabilities = torch::log_softmax(logits.to(torch::kDouble), 1);
+  const Tensor values = logits.to(torch::kFloat).contiguous();
+  const auto log_probability = log_probabilities.accessor<double, 2>();
+  double loss = 0;
+  int64_t row = 0;
+  for (const auto& part : parts_) {
+    for (const int64_t index : part.indices) {
+      const int64_t label = data_.label(index), predicted = best.const_data_ptr<int64_t>()[row];
+      loss -= log_probability[row][label];
+      result.correct += predicted == label ? 1 : 0;
+      if (!result.groups.empty()) {
+        GroupCount& group = result.groups.at(static_cast<size_t>(options_.task->group_of(data_, index)));
+        ++group.examples;
+        group.correct += predicted == label ? 1 : 0;
       }
-    }
-    result.examples += static_cast<int64_t>(indices.size());
-    if (options.progress) options.progress(result.examples);
-  }
-  if (options.task) {
-    for (const auto& name : options.task->group_names()) result.groups.push_back({name, 0, 0});
-  }
-  for (int64_t i = 0; i < data.size(); ++i) {
-    const bool right = predicted[static_cast<size_t>(i)] == data.label(i);
-    result.correct += right ? 1 : 0;
-    if (!result.groups.empty()) {
-      GroupCount& group = result.groups.at(static_cast<size_t>(options.task->group_of(data, i)));
-      ++group.examples;
-      group.correct += right ? 1 : 0;
+      if (options_.keep_predictions) {
+        const float* numbers = values.const_data_ptr<float>() + row * values.size(1);
+        result.predictions[static_cast<size_t>(index)] = {
+            index, label, predicted, {numbers, numbers + values.size(1)}};
+      }
+      ++row;
     }
   }
-  result.loss = result.examples ? loss_sum / static_cast<double>(result.examples) : 0;
+  result.loss = loss / static_cast<double>(result.examples);
   return result;
 }
 

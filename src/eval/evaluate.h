@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/cuda_graph.h"
 #include "data/dataset.h"
 #include "nn/encoder.h"
 #include "tasks/task.h"
@@ -42,6 +43,35 @@ struct EvaluateOptions {
 };
 
 // Every example once; the order of batches depends on the data alone.
-Evaluation evaluate(const Encoder& model, const Dataset& data, const EvaluateOptions& options);
+//
+// Made once and run again and again (validation in training), it keeps the batches on a GPU, and from the second run
+// on the forward pass of each is a recorded graph: nothing is waited for until all logits are there.
+class Evaluator {
+ public:
+  // `model` and `data` must outlive it.
+  Evaluator(const Encoder& model, const Dataset& data, EvaluateOptions options);
+  Evaluation run();
+
+ private:
+  struct Part {
+    std::vector<int64_t> indices;
+    Batch batch;  // on the device, where batches are kept
+    std::unique_ptr<CudaGraph> graph;
+  };
+  void forward(Part& part, int64_t first);
+  Evaluation count(const Tensor& logits) const;
+
+  const Encoder& model_;
+  const Dataset& data_;
+  EvaluateOptions options_;
+  std::vector<Part> parts_;
+  bool kept_ = false;    // batches stay on the device
+  int64_t runs_ = 0;
+  Tensor logits_;        // [N, C], in the order of the batches
+};
+
+inline Evaluation evaluate(const Encoder& model, const Dataset& data, EvaluateOptions options) {
+  return Evaluator(model, data, std::move(options)).run();
+}
 
 }  // namespace lra

@@ -305,7 +305,8 @@ class Trainer {
     finish_line();
     check_finite();
     const auto began = Clock::now();
-    const Evaluation e = evaluate(*session_.model, val_, eval_options());
+    if (!evaluator_) evaluator_.emplace(*session_.model, val_, eval_options());
+    const Evaluation e = evaluator_->run();
     const double took = seconds_since(began);
     folder_.append_metrics({{"step", run_.step},
                             {"epoch", epoch()},
@@ -436,6 +437,7 @@ class Trainer {
   RunFolder folder_;
   TrainState state_;
   CheckpointWriter writer_;
+  std::optional<Evaluator> evaluator_;  // on the validation split
   RunState run_;
   // What is known of a line of metrics before its sums have come from the device.
   struct Line {

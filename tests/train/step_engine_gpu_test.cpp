@@ -106,6 +106,41 @@ TEST_F(GpuTest, TheGraphGivesTheStepsOfTheEagerEngine) {
   }
 }
 
+class DeterministicTest : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    set_numerics(false, true);
+  }
+  void TearDown() override { set_numerics(false, false); }
+};
+
+TEST_F(DeterministicTest, TwoRunsGiveTheSameBits) {
+  for (const auto compute : {torch::kFloat, torch::kBFloat16}) {
+    for (const auto& lengths : {std::vector<int32_t>{20, 7, 60, 1, 9, 9}, std::vector<int32_t>(6, 31)}) {
+      RunOptions o{kCuda, torch::kFloat, compute, EngineKind::kGraph, lengths};
+      o.attention_dropout = 0.1;
+      EXPECT_TRUE(torch::equal(train_steps(o, 8).second, train_steps(o, 8).second)) << compute;
+    }
+  }
+}
+
+TEST_F(DeterministicTest, AnEngineThatStartsAtALaterStepGoesOnWithTheSameBits) {
+  EncoderConfig c = small_config();
+  const auto parameters = [&](const std::vector<int>& legs) {
+    auto encoder = small_encoder(find_model("transformer"), c);
+    encoder->set_compute_type(torch::kBFloat16);
+    TrainState state = make_train_state(*encoder, kCuda, torch::kFloat, torch::kBFloat16);
+    FixedSource source({random_batch({20, 7, 13, 1, 9, 9}).to(kCuda)});
+    for (const int steps : legs) {
+      auto engine = make_engine(EngineKind::kGraph, *encoder, state, {}, {"constant", 1e-3, 10, 100}, 4);
+      for (int i = 0; i < steps; ++i) engine->step(source);
+    }
+    return state.flat.parameters.cpu();
+  };
+  EXPECT_TRUE(torch::equal(parameters({9}), parameters({4, 5})));
+}
+
 std::vector<Tensor> attention_results(AttentionInput in, const torch::Device& device, torch::Dtype type) {
   const Tensor valid = valid_positions(in.rows).unsqueeze(-1);
   in.qkv = in.qkv.detach().to(device, type).requires_grad_(true);
