@@ -9,8 +9,8 @@ namespace lra {
 class CudaGraph {
  public:
   virtual ~CudaGraph() = default;
-  // Records what `work` starts on the current device; nothing runs. All graphs share one pool of memory: they must
-  // not run at the same time, and what one leaves there is gone when another runs.
+  // Records what `work` starts on the current device; nothing runs. All graphs share one pool of memory: they
+  // must not run at the same time, and what one leaves there is gone when another runs.
   virtual void capture(const std::function<void()>& work) = 0;
   virtual void replay() = 0;
 };
@@ -18,7 +18,8 @@ class CudaGraph {
 // Null while the plugin is not loaded.
 extern std::unique_ptr<CudaGraph> (*make_cuda_graph)();
 
-// Runs `work` on a stream of its own and waits: what must happen once before a capture (handles, workspaces, plans).
+// Runs `work` on a stream of its own and waits: what must happen once before a capture (handles, workspaces,
+// plans).
 extern void (*warm_up_for_capture)(const std::function<void()>& work);
 
 }  // namespace lra

@@ -1,10 +1,10 @@
-// How the program reaches CUDA kernels. Sources *.cu see raw pointers and sizes, never a torch header; they are
-// linked into the plugin liblra_cuda.so (base/torch_compat.h), which puts their launchers into pointers that the
-// program declares:
+// How the program reaches CUDA kernels. Sources *.cu see raw pointers and sizes, never a torch header; they
+// are linked into the plugin liblra_cuda.so (base/torch_compat.h), which puts their launchers into pointers
+// that the program declares:
 //
 //   norm.h:   extern CudaLauncher<NormArguments> norm_forward_cuda;
-//   norm.cpp: CudaLauncher<NormArguments> norm_forward_cuda = nullptr;   …   launch(norm_forward_cuda, arguments);
-//   norm.cu:  const bool registered = (norm_forward_cuda = norm_forward_launch, true);
+//   norm.cpp: CudaLauncher<NormArguments> norm_forward_cuda = nullptr;   …   launch(norm_forward_cuda,
+//   arguments); norm.cu:  const bool registered = (norm_forward_cuda = norm_forward_launch, true);
 #pragma once
 
 namespace lra {

@@ -24,8 +24,8 @@ struct PhiloxBlock {
   uint32_t word[4];
 };
 
-// key = seed; the 128-bit counter is (index, stream): 4 random words for each. Ten rounds are the authors' choice with
-// a margin; seven are the fewest that pass their tests (BigCrush).
+// key = seed; the 128-bit counter is (index, stream): 4 random words for each. Ten rounds are the authors'
+// choice with a margin; seven are the fewest that pass their tests (BigCrush).
 template <int kRounds = 10>
 LRA_HOST_DEVICE inline PhiloxBlock philox(uint64_t seed, uint64_t stream, uint64_t index) {
   auto k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);

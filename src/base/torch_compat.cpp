@@ -172,7 +172,8 @@ int64_t peak_memory_bytes(const torch::Device& device) {
 
 void reset_peak_memory(const torch::Device& device) {
   if (device.is_cuda()) {
-    torch::empty({1}, torch::TensorOptions().device(device));  // the allocator knows a device from its first use on
+    torch::empty(
+        {1}, torch::TensorOptions().device(device));  // the allocator knows a device from its first use on
     at::accelerator::resetPeakStats(device.index());
   } else {
     std::ofstream("/proc/self/clear_refs") << "5";  // the high-water mark of resident memory
@@ -193,7 +194,8 @@ struct DeviceTimer::State {
   std::optional<c10::Event> first, last;
 };
 
-DeviceTimer::DeviceTimer(const torch::Device& device) : state_(std::make_unique<State>(State{device, {}, {}, {}})) {
+DeviceTimer::DeviceTimer(const torch::Device& device)
+    : state_(std::make_unique<State>(State{device, {}, {}, {}})) {
   state_->began = std::chrono::steady_clock::now();
   if (!device.is_cuda()) return;
   state_->first.emplace(device.type(), c10::EventFlag::BACKEND_DEFAULT);
@@ -205,7 +207,8 @@ DeviceTimer::~DeviceTimer() = default;
 
 double DeviceTimer::milliseconds() const {
   if (!state_->first) {
-    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - state_->began).count();
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - state_->began)
+        .count();
   }
   state_->last->record(at::accelerator::getCurrentStream(state_->device.index()));
   state_->last->synchronize();

@@ -45,7 +45,8 @@ std::string device_name(const torch::Device& device);
 // draw their own random numbers (fused attention dropout on CUDA) then repeat after a resume.
 void seed_device_generator(const torch::Device& device, uint64_t seed, uint64_t offset);
 
-// Whether fp32 products on CUDA may use TF32, and whether kernels whose results change from run to run are avoided.
+// Whether fp32 products on CUDA may use TF32, and whether kernels whose results change from run to run are
+// avoided.
 void set_numerics(bool tf32, bool deterministic);
 
 int64_t peak_memory_bytes(const torch::Device& device);

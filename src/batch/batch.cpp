@@ -43,7 +43,8 @@ Rows lay_out(const std::vector<int32_t>& lengths, bool packed, int64_t first_row
   rows.slots = torch::empty({rows.positions}, torch::kLong);
   auto* slots = rows.slots.mutable_data_ptr<int64_t>();
   for (int64_t b = 0; b < rows.count; ++b) {
-    for (int32_t t = offsets[b]; t < offsets[b + 1]; ++t) slots[t] = Rows::slot_of(first_row + b, t - offsets[b]);
+    for (int32_t t = offsets[b]; t < offsets[b + 1]; ++t)
+      slots[t] = Rows::slot_of(first_row + b, t - offsets[b]);
   }
   return rows;
 }

@@ -7,14 +7,15 @@
 
 namespace lra {
 
-// Row b of a batch is the positions offsets[b] … offsets[b] + lengths[b] − 1 of a tensor [T, …]. Sizes the host
-// needs are plain numbers, so that nobody has to ask the device.
+// Row b of a batch is the positions offsets[b] … offsets[b] + lengths[b] − 1 of a tensor [T, …]. Sizes the
+// host needs are plain numbers, so that nobody has to ask the device.
 struct Rows {
   // int32 [B + 1], or more: the rows beyond B hold what is left over in a buffer of fixed size.
   torch::Tensor offsets;
   torch::Tensor lengths;  // int32 [B]
-  torch::Tensor slots;    // int64 [T]: slot_of(row in the whole batch, place in the row), the name of a position
-  int64_t count = 0;      // B
+  torch::Tensor
+      slots;          // int64 [T]: slot_of(row in the whole batch, place in the row), the name of a position
+  int64_t count = 0;  // B
   int64_t positions = 0;  // T
   int64_t longest = 0;    // no row is longer
   int64_t pitch = 0;      // where rows lie on a grid [B, pitch]: positions from one to the next; 0: packed

@@ -10,8 +10,8 @@ namespace {
 
 constexpr size_t kPrefetched = 2;
 
-Sequences gather(const Dataset& data, std::span<const int64_t> indices, bool second, const LayoutOptions& layout,
-                 int64_t first_row) {
+Sequences gather(const Dataset& data, std::span<const int64_t> indices, bool second,
+                 const LayoutOptions& layout, int64_t first_row) {
   const auto tokens_of = [&](int64_t i) { return second ? data.tokens2(i) : data.tokens(i); };
   const int32_t lead = layout.cls ? 1 : 0;
   std::vector<int32_t> lengths;

@@ -16,7 +16,8 @@ int64_t LoaderSource::tokens(int64_t step) { return step_tokens(data_, options_,
 
 namespace {
 
-constexpr int64_t kTailRow = 256;  // positions of a tail row: short, so that attention over them costs nothing
+constexpr int64_t kTailRow =
+    256;  // positions of a tail row: short, so that attention over them costs nothing
 
 // Sizes of one micro-batch's buffers: {capacity, capacity of the second document}.
 std::vector<int64_t> capacities(const Batch& batch, const Dataset& data, const LoaderOptions& options) {
@@ -101,8 +102,8 @@ std::string ResidentSource::description() const {
   return "data on the device (" + std::to_string(on_device_.bytes() >> 20) + " MiB)";
 }
 
-std::unique_ptr<BatchSource> make_source(const Dataset& data, const LoaderOptions& options, int64_t first_step,
-                                         const torch::Device& device, int64_t granted) {
+std::unique_ptr<BatchSource> make_source(const Dataset& data, const LoaderOptions& options,
+                                         int64_t first_step, const torch::Device& device, int64_t granted) {
   if (device.is_cpu() || !options.layout.packed) {
     return std::make_unique<LoaderSource>(data, options, first_step, device);
   }
@@ -115,11 +116,13 @@ std::unique_ptr<BatchSource> make_source(const Dataset& data, const LoaderOption
 Sequences fill_up(const Sequences& packed, int64_t capacity, const Tail& tail) {
   const Rows& rows = packed.rows;
   const int64_t left = capacity - rows.positions;
-  TORCH_CHECK(left >= 0 && left <= tail.rows * tail.row_length, "[batch] ", rows.positions, " positions do not fit ", capacity);
+  TORCH_CHECK(left >= 0 && left <= tail.rows * tail.row_length, "[batch] ", rows.positions,
+              " positions do not fit ", capacity);
   Sequences out = packed;
   out.tokens = torch::cat({packed.tokens, torch::zeros({left}, torch::kInt)});
   out.rows.slots = torch::cat({rows.slots, torch::full({left}, tail.slot, torch::kLong)});
-  const torch::Tensor ends = (rows.positions + tail.row_length * torch::arange(1, tail.rows + 1, torch::kInt)).clamp_max(capacity);
+  const torch::Tensor ends =
+      (rows.positions + tail.row_length * torch::arange(1, tail.rows + 1, torch::kInt)).clamp_max(capacity);
   out.rows.offsets = torch::cat({rows.offsets, ends.to(torch::kInt)});
   out.rows.positions = capacity;
   out.rows.pitch = 0;

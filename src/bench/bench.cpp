@@ -26,7 +26,8 @@ Batch random_batch(const BenchCase& c, const LayoutOptions& layout, const torch:
   Batch batch;
   batch.rows = c.batch;
   batch.real_tokens = c.batch * c.sizes.max_length;
-  batch.input.rows = lay_out(std::vector<int32_t>(static_cast<size_t>(c.batch), static_cast<int32_t>(L)), true);
+  batch.input.rows =
+      lay_out(std::vector<int32_t>(static_cast<size_t>(c.batch), static_cast<int32_t>(L)), true);
   batch.input.tokens = torch::empty({c.batch * L}, torch::kInt);
   auto* tokens = batch.input.tokens.mutable_data_ptr<int32_t>();
   for (int64_t i = 0; i < batch.input.tokens.numel(); ++i) {
@@ -117,15 +118,21 @@ double quantile(std::vector<double> values, double q) {
   return values[low] + (at - static_cast<double>(low)) * (values[high] - values[low]);
 }
 
-torch::Dtype compute_type(const std::string& dtype) { return dtype == "bf16" ? torch::kBFloat16 : torch::kFloat; }
+torch::Dtype compute_type(const std::string& dtype) {
+  return dtype == "bf16" ? torch::kBFloat16 : torch::kFloat;
+}
 
 void run_case(const BenchCase& c, const BenchOptions& options, const torch::Device& device,
               const std::string& dtype, std::vector<BenchRow>& rows) {
-  info("{}{} L {} batch {} dropout {} {} {}", c.name.empty() ? "" : c.name + ": ", c.model, c.sizes.max_length,
-       c.batch, c.sizes.dropout, dtype, c.phase);
+  info("{}{} L {} batch {} dropout {} {} {}", c.name.empty() ? "" : c.name + ": ", c.model,
+       c.sizes.max_length, c.batch, c.sizes.dropout, dtype, c.phase);
   std::vector<BenchRow> peers;
   reset_peak_memory(device);
-  BenchRow ours{c, c.eager ? "lra-eager" : options.deterministic ? "lra-deterministic" : "lra", device.str(), dtype};
+  BenchRow ours{c,
+                c.eager                 ? "lra-eager"
+                : options.deterministic ? "lra-deterministic"
+                                        : "lra",
+                device.str(), dtype};
   {
     OurCase our_case(c, device, compute_type(dtype));
     our_case.measure(options.seconds / 2, options.repeats);
@@ -164,7 +171,8 @@ bool fits(BenchCase c, int64_t batch, const torch::Device& device, torch::Dtype 
 
 int64_t find_max_batch(const BenchCase& c, const BenchOptions& options) {
   const torch::Device device = parse_device(options.device);
-  if (device.is_cpu()) fail("bench", "--max-batch is for CUDA devices: a CPU would start to swap long before it refuses.");
+  if (device.is_cpu())
+    fail("bench", "--max-batch is for CUDA devices: a CPU would start to swap long before it refuses.");
   const std::string dtype = options.dtype.empty() ? "bf16" : options.dtype;
   const auto works = [&](int64_t batch) {
     info("{} L {}: trying batch {}", c.model, c.sizes.max_length, batch);

@@ -1,5 +1,5 @@
-// Kernels one by one. Each is timed over many calls in a row, so that launches overlap with work as they do in a
-// step, on tensors larger than the last cache.
+// Kernels one by one. Each is timed over many calls in a row, so that launches overlap with work as they do
+// in a step, on tensors larger than the last cache.
 #include <algorithm>
 
 #include "base/log.h"
@@ -30,7 +30,8 @@ double median_ms(const std::function<void()>& run, const torch::Device& device) 
 std::vector<KernelRow> run_kernel_bench(const BenchOptions& options, int64_t positions, int64_t width) {
   const torch::Device device = parse_device(options.device);
   const auto type = device.is_cuda() && options.dtype != "fp32" ? torch::kBFloat16 : torch::kFloat;
-  const Tensor from = torch::randn({positions, width}, torch::TensorOptions(torch::kFloat).device(device)).to(type);
+  const Tensor from =
+      torch::randn({positions, width}, torch::TensorOptions(torch::kFloat).device(device)).to(type);
   Tensor to = torch::empty_like(from);
   const int64_t copied = 2 * from.numel() * from.element_size();
   const double copy_ms = median_ms([&] { to.copy_(from); }, device);

@@ -4,7 +4,7 @@
 
 namespace lra {
 
-BenchRow run_peer(const BenchCase& c, const std::string& mode, const BenchOptions& options, const std::string& device,
-                  const std::string& dtype);
+BenchRow run_peer(const BenchCase& c, const std::string& mode, const BenchOptions& options,
+                  const std::string& device, const std::string& dtype);
 
 }  // namespace lra

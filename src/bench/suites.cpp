@@ -31,8 +31,9 @@ std::vector<BenchCase> foundation() {
   return cases;
 }
 
-// The step engine's, for a GPU (docs/performance.md): pooled over all positions, so that every block is computed for
-// every position, and with CLS as the released configurations have it (one token less, so that the rows are as long).
+// The step engine's, for a GPU (docs/performance.md): pooled over all positions, so that every block is
+// computed for every position, and with CLS as the released configurations have it (one token less, so that
+// the rows are as long).
 std::vector<BenchCase> engine() {
   std::vector<BenchCase> cases;
   for (const char* pooling : {"mean", "cls"}) {

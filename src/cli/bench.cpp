@@ -55,16 +55,20 @@ class Bench : public Verb {
         ->capture_default_str();
     app_->add_option("--python", options_.python,
                      "interpreter for the peers; default .venv/bin/python, else python3");
-    app_->add_option("--train-on", data_,
-                     "a split's .safetensors file: train on its examples, with their real lengths, instead of random "
-                     "tokens in full rows")
+    app_->add_option(
+            "--train-on", data_,
+            "a split's .safetensors file: train on its examples, with their real lengths, instead of random "
+            "tokens in full rows")
         ->type_name("FILE");
     app_->add_flag("--eager", eager_, "on CUDA: operation by operation instead of one graph a step");
-    app_->add_flag("--deterministic", options_.deterministic, "as lra train --deterministic: shows its price");
+    app_->add_flag("--deterministic", options_.deterministic,
+                   "as lra train --deterministic: shows its price");
     app_->add_flag("--max-batch", max_batch_, "find the largest batch that fits into the device's memory");
-    app_->add_flag("--kernels", kernels_,
-                   "the fused kernels one by one, on LENGTH·BATCH positions, with their share of copy bandwidth");
-    app_->add_option("--kernel-width", kernel_width_, "width of the positions for --kernels")->capture_default_str();
+    app_->add_flag(
+        "--kernels", kernels_,
+        "the fused kernels one by one, on LENGTH·BATCH positions, with their share of copy bandwidth");
+    app_->add_option("--kernel-width", kernel_width_, "width of the positions for --kernels")
+        ->capture_default_str();
     app_->add_option("-o,--output", output_, "also write the JSON to FILE")->type_name("FILE");
     add_device_options(*app_, shared_);
     add_common_options(*app_, shared_);

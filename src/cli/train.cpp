@@ -31,8 +31,9 @@ class Train : public Verb {
     app_->add_flag("--force", force_, "replace a run that is there")->excludes(resume);
     app_->add_flag("--dry-run", dry_run_,
                    "print the resolved configuration, parameters and memory, and stop");
-    app_->add_flag("--deterministic", deterministic_,
-                   "on a GPU: the same bits in every run, at a price that lra bench prints (CPU runs always are)");
+    app_->add_flag(
+        "--deterministic", deterministic_,
+        "on a GPU: the same bits in every run, at a price that lra bench prints (CPU runs always are)");
     add_config_options(*app_, shared_);
     add_device_options(*app_, shared_);
     add_data_option(*app_, shared_);

@@ -89,7 +89,8 @@ void add_device_options(CLI::App& app, Shared& s) {
   app.add_option("--device", s.device, "cpu, cuda or cuda:N; default: cuda if there is one, else cpu")
       ->type_name("DEVICE");
   app.add_option("--dtype", s.dtype,
-                 "fp32, tf32 (fp32 with TF32 products) or bf16; default: bf16 on cuda, fp32 on cpu; parameters stay fp32")
+                 "fp32, tf32 (fp32 with TF32 products) or bf16; default: bf16 on cuda, fp32 on cpu; "
+                 "parameters stay fp32")
       ->type_name("TYPE")
       ->check(CLI::IsMember({"fp32", "tf32", "bf16"}));
 }

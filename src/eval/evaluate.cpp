@@ -14,7 +14,8 @@ constexpr int64_t kBytesPerPosition = 12;         // token and slot
 
 Evaluator::Evaluator(const Encoder& model, const Dataset& data, EvaluateOptions options)
     : model_(model), data_(data), options_(std::move(options)) {
-  for (auto& indices : evaluation_batches(data, options_.batch)) parts_.push_back({std::move(indices), {}, {}});
+  for (auto& indices : evaluation_batches(data, options_.batch))
+    parts_.push_back({std::move(indices), {}, {}});
   kept_ = options_.device.is_cuda() && kBytesPerPosition * (data.total_tokens() + data.size()) < kKeptBytes;
 }
 
@@ -27,7 +28,8 @@ void Evaluator::forward(Part& part, int64_t first) {
     logits_.narrow(0, first, batch.rows).copy_(logits);
   };
   if (!kept_) return work(collate(data_, part.indices, model_.layout()).to(options_.device));
-  if (!part.batch.labels.defined()) part.batch = collate(data_, part.indices, model_.layout()).to(options_.device);
+  if (!part.batch.labels.defined())
+    part.batch = collate(data_, part.indices, model_.layout()).to(options_.device);
   if (runs_ == 0) return work(part.batch);
   if (!part.graph) {
     part.graph = make_cuda_graph();

@@ -44,8 +44,9 @@ struct EvaluateOptions {
 
 // Every example once; the order of batches depends on the data alone.
 //
-// Made once and run again and again (validation in training), it keeps the batches on a GPU, and from the second run
-// on the forward pass of each is a recorded graph: nothing is waited for until all logits are there.
+// Made once and run again and again (validation in training), it keeps the batches on a GPU, and from the
+// second run on the forward pass of each is a recorded graph: nothing is waited for until all logits are
+// there.
 class Evaluator {
  public:
   // `model` and `data` must outlive it.
@@ -65,9 +66,9 @@ class Evaluator {
   const Dataset& data_;
   EvaluateOptions options_;
   std::vector<Part> parts_;
-  bool kept_ = false;    // batches stay on the device
+  bool kept_ = false;  // batches stay on the device
   int64_t runs_ = 0;
-  Tensor logits_;        // [N, C], in the order of the batches
+  Tensor logits_;  // [N, C], in the order of the batches
 };
 
 inline Evaluation evaluate(const Encoder& model, const Dataset& data, EvaluateOptions options) {

@@ -14,9 +14,9 @@
 namespace lra {
 
 struct KernelCase {
-  std::string name;            // "forward", "backward", "backward, dropout 0.1"
-  int64_t bytes = 0;           // that it must read and write at least
-  std::function<void()> run;   // starts the work once; owns its tensors
+  std::string name;           // "forward", "backward", "backward, dropout 0.1"
+  int64_t bytes = 0;          // that it must read and write at least
+  std::function<void()> run;  // starts the work once; owns its tensors
 };
 
 class KernelBench {

@@ -1,5 +1,5 @@
-// Where a kernel's backward pass puts the gradient of a parameter: straight into its .grad where there is one,
-// as in training, when all of them are views of one flat buffer (train/flat_state.h); autograd then gets
+// Where a kernel's backward pass puts the gradient of a parameter: straight into its .grad where there is
+// one, as in training, when all of them are views of one flat buffer (train/flat_state.h); autograd then gets
 // nothing and launches no addition of its own. Elsewhere a fresh tensor that autograd is given.
 #pragma once
 #include <torch/types.h>
@@ -7,7 +7,7 @@
 namespace lra {
 
 struct ParameterGradient {
-  torch::Tensor into;  // add to it; undefined where no gradient is wanted
+  torch::Tensor into;    // add to it; undefined where no gradient is wanted
   torch::Tensor result;  // what the backward pass returns for the parameter
 
   explicit ParameterGradient(const torch::Tensor& parameter) {

@@ -51,7 +51,8 @@ class SelfAttention : public Mixer {
   template <class Core>
   Tensor attend(const Tensor& projected, const Forward& f, const Core& core) const {
     const int64_t T = projected.size(0);
-    return core(AttentionInput{projected.view({T, 3, heads_, -1}), f.rows, f.dropout(dropout_, site_)}).view({T, -1});
+    return core(AttentionInput{projected.view({T, 3, heads_, -1}), f.rows, f.dropout(dropout_, site_)})
+        .view({T, -1});
   }
 
   std::shared_ptr<Linear> q_, k_, v_, o_;

@@ -69,10 +69,11 @@ Encoder::Encoder(const EncoderConfig& config, const MakeBlock& make_block) : con
 const Tensor& Encoder::position_table() const {
   if (learned_positions_) return learned_positions_->weight;
   const Tensor& like = embedding_->weight;
-  if (config_.positions == "sinusoidal" &&
-      (!sinusoidal_.defined() || sinusoidal_.device() != like.device() || sinusoidal_.dtype() != like.dtype())) {
+  if (config_.positions == "sinusoidal" && (!sinusoidal_.defined() || sinusoidal_.device() != like.device() ||
+                                            sinusoidal_.dtype() != like.dtype())) {
     const c10::InferenceMode normal(false);  // made in an evaluation, it also serves training
-    sinusoidal_ = sinusoidal_positions(config_.positions_count(), config_.width).to(like.device(), like.scalar_type());
+    sinusoidal_ =
+        sinusoidal_positions(config_.positions_count(), config_.width).to(like.device(), like.scalar_type());
   }
   return sinusoidal_;
 }
@@ -92,7 +93,8 @@ Tensor Encoder::encode(const Sequences& input, Forward f) const {
   } else {
     stream = blocks_.back()->forward(stream, f);
   }
-  return pool({stream.x, stream.branch, stream.bias, stream.dropout, norm_->weight, norm_->bias, f.rows, config_.cls()});
+  return pool({stream.x, stream.branch, stream.bias, stream.dropout, norm_->weight, norm_->bias, f.rows,
+               config_.cls()});
 }
 
 Tensor Encoder::forward(const Batch& batch, const Forward& f) const {

@@ -31,8 +31,8 @@ inline uint64_t block_site(int64_t block, uint64_t place) {
 class Mixer : public Layer {
  public:
   virtual Tensor forward(const Tensor& x, const Forward& f) const = 0;
-  // The first position of each row alone, [B, D]: all that is read of the last block where pooling is `cls`. A mixer
-  // that can save work there does so.
+  // The first position of each row alone, [B, D]: all that is read of the last block where pooling is `cls`.
+  // A mixer that can save work there does so.
   virtual Tensor forward_first(const Tensor& x, const Forward& f) const {
     return take_rows(forward(x, f), f.first_positions());
   }

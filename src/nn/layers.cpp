@@ -39,7 +39,8 @@ Tensor LayerNorm::reference(const Tensor& x) const {
 }
 
 Tensor row_mask(const Rows& rows, torch::Dtype type) {
-  const Tensor begins = rows.offsets.narrow(0, 0, rows.count).unsqueeze(1), ends = begins + rows.lengths.unsqueeze(1);
+  const Tensor begins = rows.offsets.narrow(0, 0, rows.count).unsqueeze(1),
+               ends = begins + rows.lengths.unsqueeze(1);
   const Tensor positions = torch::arange(rows.positions, rows.offsets.options()).unsqueeze(0);
   return ((positions >= begins) & (positions < ends)).to(type);
 }
@@ -55,7 +56,8 @@ class Take : public torch::autograd::Function<Take> {
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
-    Tensor d = torch::zeros({context->saved_data["rows"].toInt(), gradients[0].size(1)}, gradients[0].options());
+    Tensor d =
+        torch::zeros({context->saved_data["rows"].toInt(), gradients[0].size(1)}, gradients[0].options());
     return {d.index_copy_(0, context->get_saved_variables()[0], gradients[0]), {}};
   }
 };

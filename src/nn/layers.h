@@ -19,8 +19,8 @@ class Linear : public Layer {
   Tensor weight, bias;
 };
 
-// The parameters of (x − mean) / √(var + 1e-6) · weight + bias over the last dimension; the kernels add_norm and
-// pool compute it
+// The parameters of (x − mean) / √(var + 1e-6) · weight + bias over the last dimension; the kernels add_norm
+// and pool compute it
 class LayerNorm : public Layer {
  public:
   explicit LayerNorm(int64_t width);
@@ -28,19 +28,19 @@ class LayerNorm : public Layer {
   Tensor weight, bias;
 };
 
-// 1 where a position belongs to a row, [B, T]: products with it sum over rows, those with its transpose spread to
-// their positions.
+// 1 where a position belongs to a row, [B, T]: products with it sum over rows, those with its transpose
+// spread to their positions.
 Tensor row_mask(const Rows& rows, torch::Dtype type);
 
 // Rows of x: [T, D] → [n, D]; positions int64 [n], each at most once.
 Tensor take_rows(const Tensor& x, const Tensor& positions);
 
-// The residual stream between two blocks: x + dropout(branch + bias), not added yet, because the norm that comes
-// next does it in the same pass.
+// The residual stream between two blocks: x + dropout(branch + bias), not added yet, because the norm that
+// comes next does it in the same pass.
 struct Residual {
-  Tensor x;              // [T, D]
-  Tensor branch = {};    // [T, D]; undefined: nothing to add
-  Tensor bias = {};      // [D]
+  Tensor x;            // [T, D]
+  Tensor branch = {};  // [T, D]; undefined: nothing to add
+  Tensor bias = {};    // [D]
   Dropout dropout = {};
 
   struct Normed {
@@ -64,8 +64,8 @@ Tensor sinusoidal_positions(int64_t length, int64_t width);
 class FeedForward : public Layer {
  public:
   FeedForward(int64_t width, int64_t inner, double dropout, uint64_t site);
-  Tensor forward(const Tensor& x, const Forward& f) const;  // without b₂
-  const Tensor& bias() const { return out_->bias; }         // b₂
+  Tensor forward(const Tensor& x, const Forward& f) const;    // without b₂
+  const Tensor& bias() const { return out_->bias; }           // b₂
   Tensor reference(const Tensor& x, const Forward& f) const;  // from the definition, b₂ included
 
  private:

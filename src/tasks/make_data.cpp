@@ -243,7 +243,8 @@ DataFolder make_data(const Task& task, const fs::path& root, const MakeRequest& 
 DataFolder import_data(const Task& task, const fs::path& root, const fs::path& from,
                        const MakeRequest& request) {
   const auto options = read_options(task, request.size, request.options);
-  // What can also be made is not taken for the made one; where importing is the only way, the import is the benchmark's.
+  // What can also be made is not taken for the made one; where importing is the only way, the import is the
+  // benchmark's.
   const std::string derived = task.can_make() ? "imported" : derive_variant(task, request);
   DataFolder folder{root, std::string(task.name()), request.variant.empty() ? derived : request.variant};
   check_variant_name(folder.variant);

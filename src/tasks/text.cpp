@@ -153,7 +153,8 @@ class Text : public Task {
     const auto& mine = dynamic_cast<const Options&>(options);
     if (!mine.made_up) {
       fail("text",
-           "these reviews cannot be made, they have to be imported: 'lra data import text FOLDER', where FOLDER is the "
+           "these reviews cannot be made, they have to be imported: 'lra data import text FOLDER', where "
+           "FOLDER is the "
            "unpacked Large Movie Review Dataset (aclImdb) as its owners "
            "publish it. Short made-up reviews come from 'lra data make text --size tiny'.");
     }

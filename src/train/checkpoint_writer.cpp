@@ -20,7 +20,8 @@ HostCopy::HostCopy(const Tensor& tensor) {
   device_ = tensor.clone();  // the next step may begin
   c10::Event copied(device.type());
   copied.record(at::accelerator::getCurrentStream(device.index()));
-  static const c10::Stream stream = c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
+  static const c10::Stream stream =
+      c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
   const c10::StreamGuard guard(stream);
   copied.block(stream);
   host_ = torch::empty(tensor.sizes(), tensor.options().device(torch::kCPU).pinned_memory(true));

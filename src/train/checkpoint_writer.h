@@ -1,5 +1,5 @@
-// Saves checkpoints while training goes on: the state is copied where it is, brought to the host on a stream of its
-// own and written by a thread, each checkpoint replaced as a whole (runs/checkpoint.h).
+// Saves checkpoints while training goes on: the state is copied where it is, brought to the host on a stream
+// of its own and written by a thread, each checkpoint replaced as a whole (runs/checkpoint.h).
 #pragma once
 #include <condition_variable>
 #include <deque>
@@ -39,8 +39,8 @@ class CheckpointWriter {
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  // `describe` makes state.json from the metric sums; it is called by the writing thread. A state from behind a step
-  // that was not finite is not written.
+  // `describe` makes state.json from the metric sums; it is called by the writing thread. A state from behind
+  // a step that was not finite is not written.
   using Describe = std::function<Json(const double* sums)>;
   void save(const std::string& name, const TrainState& state, Describe describe);
   void wait();  // until everything is written; throws what went wrong

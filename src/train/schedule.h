@@ -1,5 +1,5 @@
-// Learning-rate schedules by name; the optimiser's kernel evaluates them on the device (kernels/adamw). s counts
-// updates from 0.
+// Learning-rate schedules by name; the optimiser's kernel evaluates them on the device (kernels/adamw). s
+// counts updates from 0.
 //
 //   rsqrt:     c · min(1, s/w) / √max(s, w)
 //   cosine:    c · min(1, s/w) · ½(1 + cos(π · frac(max(0, s−w)/T)))      T = all steps

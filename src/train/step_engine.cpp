@@ -31,16 +31,17 @@ AdamWOptions adamw_options(const OptimizerConfig& o, const Schedule& schedule, c
   return options;
 }
 
-// The step itself, from batches to counters. Nothing in it waits for the device or depends on what is there, so it
-// can be run as it stands or recorded once and replayed.
+// The step itself, from batches to counters. Nothing in it waits for the device or depends on what is there,
+// so it can be run as it stands or recorded once and replayed.
 class Step {
  public:
   Step(const Encoder& model, TrainState& state, const OptimizerConfig& optimizer, const Schedule& schedule,
        uint64_t seed)
       : model_(model), state_(state), options_(adamw_options(optimizer, schedule, state.flat)), seed_(seed) {
     const FlatState& flat = state.flat;
-    adamw_ = {flat.parameters, flat.gradients, flat.first,  flat.second, state.copies,
-              state.step,      state.bad_step, state.sums, adamw_scratch(flat.parameters)};
+    adamw_ = {flat.parameters, flat.gradients, flat.first,
+              flat.second,     state.copies,   state.step,
+              state.bad_step,  state.sums,     adamw_scratch(flat.parameters)};
   }
 
   void run(const std::vector<Batch>& micro_batches) {
@@ -52,7 +53,8 @@ class Step {
       const Tensor logits = model_.forward(batch, training_forward(state_, seed_));
       const CrossEntropy ce = cross_entropy(logits, batch.labels);
       // The mean over all examples of the step, whatever part of it this is.
-      ce.loss.backward(torch::full({}, 1.0 / static_cast<double>(rows), ce.loss.options().requires_grad(false)));
+      ce.loss.backward(
+          torch::full({}, 1.0 / static_cast<double>(rows), ce.loss.options().requires_grad(false)));
       loss_sum = loss_sum.defined() ? loss_sum + ce.loss.detach() : ce.loss.detach();
       correct = correct.defined() ? correct + ce.correct : ce.correct;
     }
@@ -67,8 +69,8 @@ class Step {
   uint64_t seed_;
 };
 
-// Counts steps on the host beside the counter on the device, for what the host must set: which batches come, and
-// where the device generator stands.
+// Counts steps on the host beside the counter on the device, for what the host must set: which batches come,
+// and where the device generator stands.
 class CountingEngine : public StepEngine {
  public:
   CountingEngine(Step step, const TrainState& state, uint64_t seed)
@@ -107,8 +109,8 @@ class EagerEngine : public CountingEngine {
   void run(BatchSource& source, int64_t number) override { run_eagerly(source, number); }
 };
 
-// One graph for each shape of batches. The first step of a shape runs eagerly, which also brings up what libraries
-// set up at their first call; the second is recorded.
+// One graph for each shape of batches. The first step of a shape runs eagerly, which also brings up what
+// libraries set up at their first call; the second is recorded.
 class GraphEngine : public CountingEngine {
  public:
   using CountingEngine::CountingEngine;
@@ -139,8 +141,11 @@ TrainState make_train_state(torch::nn::Module& model, const torch::Device& devic
   // The arena's optimiser decays every parameter, norms and biases included.
   FlatState flat(model, device, type, [](const std::string&) { return true; });
   const auto long_type = torch::TensorOptions().device(device).dtype(torch::kLong);
-  TrainState state{std::move(flat), {}, torch::zeros({1}, long_type),
-                   torch::zeros({4}, long_type.dtype(torch::kDouble)), torch::full({1}, -1, long_type)};
+  TrainState state{std::move(flat),
+                   {},
+                   torch::zeros({1}, long_type),
+                   torch::zeros({4}, long_type.dtype(torch::kDouble)),
+                   torch::full({1}, -1, long_type)};
   if (compute != type) state.copies = state.flat.parameters.to(compute);
   return state;
 }
@@ -150,7 +155,8 @@ void TrainState::parameters_changed() {
 }
 
 std::unique_ptr<StepEngine> make_engine(EngineKind kind, const Encoder& model, TrainState& state,
-                                        const OptimizerConfig& optimizer, const Schedule& schedule, uint64_t seed) {
+                                        const OptimizerConfig& optimizer, const Schedule& schedule,
+                                        uint64_t seed) {
   Step step(model, state, optimizer, schedule, seed);
   if (kind == EngineKind::kGraph && state.step.is_cuda()) {
     return std::make_unique<GraphEngine>(std::move(step), state, seed);

@@ -25,9 +25,10 @@ struct OptimizerConfig {
 // Everything a step changes, on the device.
 struct TrainState {
   FlatState flat;
-  Tensor copies;    // the parameters in the type of the activations, kept by the optimiser; undefined: the same type
-  Tensor step;      // int64 [1]: updates done
-  Tensor sums;      // double [4]: loss·examples, correct, examples, gradient norm·steps since the last read
+  Tensor copies;  // the parameters in the type of the activations, kept by the optimiser; undefined: the same
+                  // type
+  Tensor step;    // int64 [1]: updates done
+  Tensor sums;    // double [4]: loss·examples, correct, examples, gradient norm·steps since the last read
   Tensor bad_step;  // int64 [1]: the first step whose loss or gradient was not finite, or -1
 
   void parameters_changed();  // by others than a step: makes the copies again
@@ -39,8 +40,8 @@ class StepEngine {
  public:
   virtual ~StepEngine() = default;
   virtual std::string name() const = 0;  // for the log and `lra doctor`
-  // One update from the micro-batches of the next step; their mean loss counts every example once. Called by one
-  // thread.
+  // One update from the micro-batches of the next step; their mean loss counts every example once. Called by
+  // one thread.
   virtual void step(BatchSource& source) = 0;
 };
 
@@ -50,7 +51,8 @@ enum class EngineKind {
 };
 // `model`, `state` and the sources must outlive it.
 std::unique_ptr<StepEngine> make_engine(EngineKind kind, const Encoder& model, TrainState& state,
-                                        const OptimizerConfig& optimizer, const Schedule& schedule, uint64_t seed);
+                                        const OptimizerConfig& optimizer, const Schedule& schedule,
+                                        uint64_t seed);
 
 // Runs the step again on the parameters as they are, looking at every tensor in order; names the first that
 // is not finite.

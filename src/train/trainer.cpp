@@ -95,9 +95,9 @@ class Trainer {
                               {t.beta1, t.beta2, t.epsilon, t.weight_decay, t.clip},
                               {t.schedule, t.learning_rate, t.warmup, t.steps}, seed());
     auto source = make_source(train_, loader_options(), run_.step, session_.device, t.device_data_mb << 20);
-    info("{} on {}: {} parameters, {} steps of {} examples, {}, {}, engine {}, {}", config_.model, config_.task,
-         session_.model->parameter_count(), t.last_step(), t.batch, session_.device.str(), config_.dtype,
-         engine->name(), source->description());
+    info("{} on {}: {} parameters, {} steps of {} examples, {}, {}, engine {}, {}", config_.model,
+         config_.task, session_.model->parameter_count(), t.last_step(), t.batch, session_.device.str(),
+         config_.dtype, engine->name(), source->description());
     Progress progress("step", t.last_step(), "steps", run_.step);
     loop(*engine, *source, progress);
     progress.finish(run_.step);
@@ -114,11 +114,13 @@ class Trainer {
   }
   std::string config_hash() { return sha256_hex(to_yaml(config_.tree())); }
 
-  // Before the run rather than in the middle of it: whether an average batch fits, and whether the largest would.
+  // Before the run rather than in the middle of it: whether an average batch fits, and whether the largest
+  // would.
   void check_memory() const {
     if (session_.device.is_cpu()) return;
     const EncoderConfig& e = config_.encoder;
-    const int64_t rows = config_.train.batch / config_.train.micro_batches, free = free_device_memory(session_.device);
+    const int64_t rows = config_.train.batch / config_.train.micro_batches,
+                  free = free_device_memory(session_.device);
     const int64_t state = 18 * session_.model->parameter_count();
     const int64_t tokens = train_.total_tokens() * (train_.has_second() ? 2 : 1);
     const int64_t average = state + activation_bytes(config_, rows * (tokens / train_.size() + 1));
@@ -126,12 +128,14 @@ class Trainer {
         state + activation_bytes(config_, rows * e.positions_count() * (train_.has_second() ? 2 : 1));
     const auto gigabytes = [](int64_t bytes) { return static_cast<double>(bytes) / 1e9; };
     if (average > free) {
-      fail("memory", "a step needs about {:.1f} GB, {} has {:.1f} GB free. Raise train.micro_batches or lower train.batch.",
+      fail("memory",
+           "a step needs about {:.1f} GB, {} has {:.1f} GB free. Raise train.micro_batches or lower "
+           "train.batch.",
            gigabytes(average), session_.device.str(), gigabytes(free));
     }
     if (largest > free) {
-      warn("a batch of rows of the greatest length would need about {:.1f} GB, {} has {:.1f} GB free", gigabytes(largest),
-           session_.device.str(), gigabytes(free));
+      warn("a batch of rows of the greatest length would need about {:.1f} GB, {} has {:.1f} GB free",
+           gigabytes(largest), session_.device.str(), gigabytes(free));
     }
   }
 
@@ -233,11 +237,13 @@ class Trainer {
     }
   }
 
-  // A line of metrics about the steps since the last one. On a GPU the sums travel while the next steps run, and the
-  // line is written when they are there: nothing waits for the device but the writing of the line before.
+  // A line of metrics about the steps since the last one. On a GPU the sums travel while the next steps run,
+  // and the line is written when they are there: nothing waits for the device but the writing of the line
+  // before.
   void log_training(const BatchSource& source) {
     finish_line();
-    Line line{run_.step, epoch(), schedule_rate(), run_.line_tokens, source.waited_seconds() - line_waited_, {}};
+    Line line{run_.step, epoch(), schedule_rate(), run_.line_tokens, source.waited_seconds() - line_waited_,
+              {}};
     line.numbers = std::make_unique<HostCopy>(torch::cat({state_.sums, state_.bad_step.to(torch::kDouble)}));
     line_ = std::move(line);
     state_.sums.zero_();
@@ -345,15 +351,16 @@ class Trainer {
     RunState saved = run_;
     saved.seconds += seconds_since(began_);
     saved.line_seconds += seconds_since(line_began_);
-    const Json common = {{"epoch", epoch()},
-                         {"data_sha256", train_.info().sha256},
-                         {"config_sha256", config_hash()},
-                         {"threads", at::get_num_threads()},
-                         // Every random number is a function of these (base/philox.h): there is no other state.
-                         {"random",
-                          {{"seed", config_.seed},
-                           {"order", {{"examples", run_.step * config_.train.batch}}},
-                           {"dropout", {{"step", run_.step}}}}}};
+    const Json common = {
+        {"epoch", epoch()},
+        {"data_sha256", train_.info().sha256},
+        {"config_sha256", config_hash()},
+        {"threads", at::get_num_threads()},
+        // Every random number is a function of these (base/philox.h): there is no other state.
+        {"random",
+         {{"seed", config_.seed},
+          {"order", {{"examples", run_.step * config_.train.batch}}},
+          {"dropout", {{"step", run_.step}}}}}};
     writer_.save(name, state_, [saved, common](const double* sums) mutable {
       std::copy_n(sums, 4, saved.sums);
       Json json = saved.to_json();

@@ -46,8 +46,8 @@ TEST(CollateTest, PacksRowsEndToEndWithClsFirst) {
   const Dataset data = numbered(dir, 20);
   const Batch batch = collate(data, std::vector<int64_t>{0, 6, 2}, {true, true, 17}, 4);
   const Rows& rows = batch.input.rows;
-  EXPECT_TRUE(torch::equal(
-      batch.input.tokens, torch::tensor({17, 1, 17, 7, 7, 7, 7, 7, 7, 7, 17, 3, 3, 3}, torch::kInt)));
+  EXPECT_TRUE(torch::equal(batch.input.tokens,
+                           torch::tensor({17, 1, 17, 7, 7, 7, 7, 7, 7, 7, 17, 3, 3, 3}, torch::kInt)));
   EXPECT_TRUE(torch::equal(rows.offsets, torch::tensor({0, 2, 10, 14}, torch::kInt)));
   EXPECT_TRUE(torch::equal(rows.lengths, torch::tensor({2, 8, 4}, torch::kInt)));
   EXPECT_EQ(rows.slots[11].item<int64_t>(), Rows::slot_of(6, 1));

@@ -1,9 +1,8 @@
 // The three sources must train alike: the same examples at every step, however they reach the device.
-#include "batch/sources.h"
-
 #include <gtest/gtest.h>
 
 #include "base/torch_compat.h"
+#include "batch/sources.h"
 #include "support/models.h"
 #include "support/temp_dir.h"
 #include "train/step_engine.h"
@@ -23,7 +22,8 @@ class SourcesGpuTest : public testing::Test {
       examples.add(row, static_cast<int64_t>(rng.below(10)));
     }
     DatasetInfo info;
-    info.task = "listops", info.version = "1", info.variant = "test", info.split = "train", info.source = "test";
+    info.task = "listops", info.version = "1", info.variant = "test", info.split = "train",
+    info.source = "test";
     info.vocab_size = 17, info.num_classes = 10, info.max_length = 64, info.pad_id = 0;
     write_dataset(dir_.path() / "train.safetensors", examples, info);
     data_.emplace(dir_.path() / "train.safetensors");
@@ -53,10 +53,10 @@ class SourcesGpuTest : public testing::Test {
 };
 
 TEST_F(SourcesGpuTest, AllGiveTheSameLosses) {
-  const auto host = losses(
-      [&](const LoaderOptions& o) { return std::make_unique<LoaderSource>(*data_, o, 0, kCuda); });
-  const auto staged = losses(
-      [&](const LoaderOptions& o) { return std::make_unique<StagedSource>(*data_, o, 0, kCuda); });
+  const auto host =
+      losses([&](const LoaderOptions& o) { return std::make_unique<LoaderSource>(*data_, o, 0, kCuda); });
+  const auto staged =
+      losses([&](const LoaderOptions& o) { return std::make_unique<StagedSource>(*data_, o, 0, kCuda); });
   const auto resident =
       losses([&](const LoaderOptions& o) { return std::make_unique<ResidentSource>(*data_, o, kCuda); });
   for (size_t i = 0; i < host.size(); ++i) {

@@ -61,7 +61,8 @@ TEST_P(ModelPropertyTest, BlockAndGradientsEqualTheBruteForceInDoublePrecision) 
     EXPECT_LT(((y - expected) * valid).abs().max().item<double>(), 1e-10);
     const auto ours = gradients(y), brute = gradients(expected);
     for (size_t i = 0; i < ours.size(); ++i) {
-      EXPECT_TRUE(torch::allclose(ours[i], brute[i], 1e-8, 1e-10)) << "input " << i << (packed ? " packed" : "");
+      EXPECT_TRUE(torch::allclose(ours[i], brute[i], 1e-8, 1e-10))
+          << "input " << i << (packed ? " packed" : "");
       EXPECT_TRUE(torch::isfinite(ours[i]).all().item<bool>());
     }
   }
@@ -92,7 +93,8 @@ TEST_P(ModelPropertyTest, FirstPositionsAloneEqualThoseOfTheWholeBlock) {
     EXPECT_TRUE(torch::allclose(first, whole, 0, 1e-10));
     const auto ours = gradients(first), brute = gradients(whole);
     for (size_t i = 0; i < ours.size(); ++i) {
-      EXPECT_TRUE(torch::allclose(ours[i], brute[i], 1e-8, 1e-10)) << "input " << i << (packed ? " packed" : "");
+      EXPECT_TRUE(torch::allclose(ours[i], brute[i], 1e-8, 1e-10))
+          << "input " << i << (packed ? " packed" : "");
     }
   }
 }

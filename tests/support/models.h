@@ -21,7 +21,8 @@ inline std::shared_ptr<Encoder> small_encoder(const Model& model, const EncoderC
 }
 
 // Random tokens in rows of these lengths; CLS positions as `small_config` wants them.
-inline Batch random_batch(const std::vector<int32_t>& lengths, const LayoutOptions& layout = {true, true, 17}) {
+inline Batch random_batch(const std::vector<int32_t>& lengths,
+                          const LayoutOptions& layout = {true, true, 17}) {
   torch::manual_seed(11);
   Batch batch;
   batch.rows = static_cast<int64_t>(lengths.size());
@@ -29,7 +30,8 @@ inline Batch random_batch(const std::vector<int32_t>& lengths, const LayoutOptio
   std::vector<int32_t> positions;
   for (const int32_t n : lengths) positions.push_back(n + lead);
   batch.input.rows = lay_out(positions, layout.packed);
-  batch.input.tokens = torch::full({batch.input.rows.positions}, 3, torch::kInt);  // whatever stands in the padding
+  batch.input.tokens =
+      torch::full({batch.input.rows.positions}, 3, torch::kInt);  // whatever stands in the padding
   const auto* offsets = batch.input.rows.offsets.const_data_ptr<int32_t>();
   for (size_t b = 0; b < lengths.size(); ++b) {
     Tensor row = batch.input.tokens.narrow(0, offsets[b], positions[b]);

@@ -18,7 +18,8 @@ class GpuTest : public testing::Test {
     return rows;
   }
   static Dropout dropout_on(const torch::Device& device, double p, const Rows& rows) {
-    return {p, 5, 42, torch::full({1}, 7, torch::TensorOptions(torch::kLong).device(device)), rows.slots.to(device)};
+    return {p, 5, 42, torch::full({1}, 7, torch::TensorOptions(torch::kLong).device(device)),
+            rows.slots.to(device)};
   }
   static inline const torch::Device kCuda{torch::kCUDA, 0};
 };
@@ -89,12 +90,15 @@ TEST_F(GpuTest, TrainingInSinglePrecisionFollowsTheCpu) {
 
 TEST_F(GpuTest, TrainingInBfloat16StaysWithinItsRounding) {
   for (const auto& lengths : {std::vector<int32_t>{20, 7, 13, 1, 9, 9}, std::vector<int32_t>(6, 31)}) {
-    const auto cpu = train_steps({torch::kCPU, torch::kFloat, torch::kFloat, EngineKind::kEager, lengths}, 20).first;
-    expect_near(train_steps({kCuda, torch::kFloat, torch::kBFloat16, EngineKind::kGraph, lengths}, 20).first, cpu, 0.05);
+    const auto cpu =
+        train_steps({torch::kCPU, torch::kFloat, torch::kFloat, EngineKind::kEager, lengths}, 20).first;
+    expect_near(train_steps({kCuda, torch::kFloat, torch::kBFloat16, EngineKind::kGraph, lengths}, 20).first,
+                cpu, 0.05);
   }
 }
 
-// Attention dropout included: the replayed graph must draw new numbers every step, the same as the eager engine.
+// Attention dropout included: the replayed graph must draw new numbers every step, the same as the eager
+// engine.
 TEST_F(GpuTest, TheGraphGivesTheStepsOfTheEagerEngine) {
   for (const auto compute : {torch::kFloat, torch::kBFloat16}) {
     RunOptions o{kCuda, torch::kFloat, compute, EngineKind::kEager};
@@ -144,8 +148,15 @@ TEST_F(DeterministicTest, AnEngineThatStartsAtALaterStepGoesOnWithTheSameBits) {
 std::vector<Tensor> attention_results(AttentionInput in, const torch::Device& device, torch::Dtype type) {
   const Tensor valid = valid_positions(in.rows).unsqueeze(-1);
   in.qkv = in.qkv.detach().to(device, type).requires_grad_(true);
-  if (device.is_cuda()) in.rows = Rows{in.rows.offsets.to(device), in.rows.lengths.to(device), in.rows.slots.to(device),
-                                       in.rows.count, in.rows.positions, in.rows.longest, in.rows.pitch, in.rows.full};
+  if (device.is_cuda())
+    in.rows = Rows{in.rows.offsets.to(device),
+                   in.rows.lengths.to(device),
+                   in.rows.slots.to(device),
+                   in.rows.count,
+                   in.rows.positions,
+                   in.rows.longest,
+                   in.rows.pitch,
+                   in.rows.full};
   const Tensor out = attention(in);
   // What stands between rows is read by nobody.
   const Tensor weights = torch::cos(torch::arange(out.numel(), torch::kDouble)).view(out.sizes()) * valid;
@@ -165,7 +176,8 @@ TEST_F(GpuTest, AttentionEqualsTheDefinition) {
         for (const auto type : {torch::kFloat, torch::kBFloat16}) {
           const auto ours = attention_results(in, kCuda, type);
           const double tolerance = type == torch::kFloat ? 1e-4 : 2e-2;
-          EXPECT_LT(((ours[0] - expected[0]) * valid).norm().item<double>(), tolerance * expected[0].norm().item<double>())
+          EXPECT_LT(((ours[0] - expected[0]) * valid).norm().item<double>(),
+                    tolerance * expected[0].norm().item<double>())
               << P << " " << packed << " " << type;
           EXPECT_LT(((ours[1] - expected[1]) * valid.unsqueeze(-1)).norm().item<double>(),
                     tolerance * expected[1].norm().item<double>())
@@ -176,8 +188,8 @@ TEST_F(GpuTest, AttentionEqualsTheDefinition) {
   }
 }
 
-// The backward pass of a library's kernel must draw the mask of its forward pass. With q = k = 0 all weights are equal;
-// v = 1 makes the output, and an upstream gradient of 1 the gradient of v, a picture of the mask.
+// The backward pass of a library's kernel must draw the mask of its forward pass. With q = k = 0 all weights
+// are equal; v = 1 makes the output, and an upstream gradient of 1 the gradient of v, a picture of the mask.
 void expect_one_mask(const Tensor& out, const Tensor& d_v, const std::vector<int32_t>& lengths) {
   int64_t at = 0;
   for (const int32_t n : lengths) {

@@ -31,7 +31,9 @@ struct CpuProblem {
   int64_t width() const { return qkv.size(3); }
   int64_t stride() const { return heads() * width(); }  // of `out`; three times that of `qkv`
   int64_t offset(int64_t row) const { return rows.offsets.const_data_ptr<int32_t>()[row]; }
-  int64_t input_offset(int64_t row, int64_t head) const { return offset(row) * 3 * stride() + head * width(); }
+  int64_t input_offset(int64_t row, int64_t head) const {
+    return offset(row) * 3 * stride() + head * width();
+  }
   int64_t output_offset(int64_t row, int64_t head) const { return offset(row) * stride() + head * width(); }
 
   template <class T>
@@ -106,10 +108,11 @@ void backward_cpu(CpuProblem& p, const Tensor& d_out, Tensor& d_qkv) {
 
 class CpuAttention : public torch::autograd::Function<CpuAttention> {
  public:
-  static Tensor forward(AutogradContext* context, const Tensor& qkv, const Rows& rows, const Dropout& dropout) {
+  static Tensor forward(AutogradContext* context, const Tensor& qkv, const Rows& rows,
+                        const Dropout& dropout) {
     const int64_t T = qkv.size(0), H = qkv.size(2), P = qkv.size(3);
-    CpuProblem p{qkv.contiguous(), torch::empty({T, H, P}, qkv.options()), torch::empty({H, T}, qkv.options()), rows,
-                 dropout};
+    CpuProblem p{qkv.contiguous(), torch::empty({T, H, P}, qkv.options()),
+                 torch::empty({H, T}, qkv.options()), rows, dropout};
     qkv.scalar_type() == torch::kDouble ? forward_cpu<double>(p) : forward_cpu<float>(p);
     context->save_for_backward({p.qkv, p.out, p.lse});
     save_rows(*context, rows);
@@ -184,8 +187,12 @@ class CpuAttentionFirst : public torch::autograd::Function<CpuAttentionFirst> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& q, const Tensor& kv, const Rows& rows,
                         const Dropout& dropout) {
-    CpuFirst p{q.contiguous(), kv.contiguous(), torch::empty_like(q, at::MemoryFormat::Contiguous),
-               torch::empty({q.size(0), q.size(1)}, q.options()), rows, dropout};
+    CpuFirst p{q.contiguous(),
+               kv.contiguous(),
+               torch::empty_like(q, at::MemoryFormat::Contiguous),
+               torch::empty({q.size(0), q.size(1)}, q.options()),
+               rows,
+               dropout};
     q.scalar_type() == torch::kDouble ? p.forward<double>() : p.forward<float>();
     context->save_for_backward({p.q, p.kv, p.out, p.lse});
     save_rows(*context, rows);
@@ -197,7 +204,8 @@ class CpuAttentionFirst : public torch::autograd::Function<CpuAttentionFirst> {
     CpuFirst p{saved[0], saved[1], saved[2], saved[3], saved_rows(*context), saved_dropout(*context)};
     const Tensor d_out = gradients[0].contiguous();
     Tensor d_q = torch::empty_like(p.q), d_kv = torch::zeros_like(p.kv);
-    p.q.scalar_type() == torch::kDouble ? p.backward<double>(d_out, d_q, d_kv) : p.backward<float>(d_out, d_q, d_kv);
+    p.q.scalar_type() == torch::kDouble ? p.backward<double>(d_out, d_q, d_kv)
+                                        : p.backward<float>(d_out, d_q, d_kv);
     return {d_q, d_kv, {}, {}};
   }
 };
@@ -244,14 +252,16 @@ Tensor attention_reference(const AttentionInput& in) {
   const int64_t H = in.qkv.size(2), P = in.qkv.size(3);
   const Tensor offsets = in.rows.offsets.cpu(), lengths = in.rows.lengths.cpu();
   std::vector<Tensor> parts;
-  const auto pad = [&](int64_t positions) { parts.push_back(torch::zeros({positions, H, P}, in.qkv.options())); };
+  const auto pad = [&](int64_t positions) {
+    parts.push_back(torch::zeros({positions, H, P}, in.qkv.options()));
+  };
   int64_t end = 0;
   for (int64_t b = 0; b < in.rows.count; ++b) {
     const int64_t at = offsets[b].item<int64_t>(), L = lengths[b].item<int64_t>();
     pad(at - end);
     const auto heads = in.qkv.narrow(0, at, L).permute({1, 2, 0, 3}).unbind(0);  // 3 × [H, L, P]
-    Tensor weights =
-        torch::softmax(torch::matmul(heads[0], heads[1].transpose(1, 2)) / std::sqrt(static_cast<double>(P)), -1);
+    Tensor weights = torch::softmax(
+        torch::matmul(heads[0], heads[1].transpose(1, 2)) / std::sqrt(static_cast<double>(P)), -1);
     if (in.dropout.active()) {
       const int64_t row = in.dropout.slots[at].item<int64_t>() >> 24;
       weights = weights * dropout_mask(in.dropout, row, H, L).to(weights.options());
@@ -263,7 +273,8 @@ Tensor attention_reference(const AttentionInput& in) {
   return torch::cat(parts);
 }
 
-std::string attention_implementation(const torch::Device& device, torch::Dtype type, bool full, bool dropout) {
+std::string attention_implementation(const torch::Device& device, torch::Dtype type, bool full,
+                                     bool dropout) {
   if (device.is_cpu()) return "lra: blocked, fused with counter dropout, no L×L tensor";
   return attention_library_name(type, full, dropout);
 }

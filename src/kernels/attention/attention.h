@@ -3,11 +3,11 @@
 //   S = q kᵀ / √P,   A = softmax(S),   out = dropout(A) v            for each row and head
 //
 // q, k and v come as one tensor [T, 3, H, P], as the stacked projection gives it, so that nothing is moved
-// between the two; the output [T, H, P] is what the next projection takes. What stands at positions outside the
-// rows is of no meaning to anyone, but finite (zero on the CPU). On the CPU one pass over blocks of queries that
-// fit the second-level cache, nothing of size L×L is kept; the backward pass computes the weights again from the
-// stored log-sum-exp (as in "FlashAttention"). On CUDA the libraries' kernels serve, chosen by measurement
-// (docs/performance.md).
+// between the two; the output [T, H, P] is what the next projection takes. What stands at positions outside
+// the rows is of no meaning to anyone, but finite (zero on the CPU). On the CPU one pass over blocks of
+// queries that fit the second-level cache, nothing of size L×L is kept; the backward pass computes the
+// weights again from the stored log-sum-exp (as in "FlashAttention"). On CUDA the libraries' kernels serve,
+// chosen by measurement (docs/performance.md).
 #pragma once
 #include <torch/types.h>
 

@@ -5,8 +5,8 @@
 
 namespace lra {
 
-// One (row, head): `queries` queries, the first of the row, against `length` keys. Positions of q, k, v and their
-// gradients are `stride` elements apart, those of `out` and its gradient `out_stride`.
+// One (row, head): `queries` queries, the first of the row, against `length` keys. Positions of q, k, v and
+// their gradients are `stride` elements apart, those of `out` and its gradient `out_stride`.
 template <class T>
 struct AttentionHead {
   const T *q, *k, *v;

@@ -20,7 +20,8 @@ enum class Library : int64_t { kCudnn, kFlash, kEfficient };
 Library choose(torch::Dtype type, bool full, bool dropout) {
   if (type == torch::kFloat) return Library::kEfficient;
   // cuDNN's backward pass adds in an order that changes from run to run.
-  return full && !dropout && !at::globalContext().deterministicAlgorithms() ? Library::kCudnn : Library::kFlash;
+  return full && !dropout && !at::globalContext().deterministicAlgorithms() ? Library::kCudnn
+                                                                            : Library::kFlash;
 }
 
 struct Heads {
@@ -39,28 +40,32 @@ struct Forwarded {
 };
 
 Forwarded cudnn_forward(const Heads& h, double p, double scale) {
-  const auto r = at::_scaled_dot_product_cudnn_attention(h.q.transpose(1, 2), h.k.transpose(1, 2), h.v.transpose(1, 2),
-                                                         std::nullopt, true, p, false, false, scale);
+  const auto r =
+      at::_scaled_dot_product_cudnn_attention(h.q.transpose(1, 2), h.k.transpose(1, 2), h.v.transpose(1, 2),
+                                              std::nullopt, true, p, false, false, scale);
   return {std::get<0>(r).transpose(1, 2), std::get<1>(r), std::get<6>(r), std::get<7>(r)};
 }
 
 Heads cudnn_backward(const Tensor& d_out, const Heads& h, const Forwarded& f, double p, double scale) {
   const auto [q, k, v] = at::_scaled_dot_product_cudnn_attention_backward(
-      d_out.transpose(1, 2), h.q.transpose(1, 2), h.k.transpose(1, 2), h.v.transpose(1, 2), f.out.transpose(1, 2), f.lse,
-      f.seed, f.offset, {}, {}, {}, h.q.size(1), h.q.size(1), p, false, scale);
+      d_out.transpose(1, 2), h.q.transpose(1, 2), h.k.transpose(1, 2), h.v.transpose(1, 2),
+      f.out.transpose(1, 2), f.lse, f.seed, f.offset, {}, {}, {}, h.q.size(1), h.q.size(1), p, false, scale);
   return {q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)};
 }
 
 Forwarded flash_forward(const Heads& h, const Rows& rows, double p, double scale) {
   const std::optional<Tensor> ends = rows.full ? std::nullopt : std::optional(rows.offsets);
-  auto r = at::_flash_attention_forward(h.q, h.k, h.v, ends, ends, rows.longest, rows.longest, p, false, false, scale);
+  auto r = at::_flash_attention_forward(h.q, h.k, h.v, ends, ends, rows.longest, rows.longest, p, false,
+                                        false, scale);
   return {std::get<0>(r), std::get<1>(r), std::get<2>(r), std::get<3>(r)};
 }
 
-Heads flash_backward(const Tensor& d_out, const Heads& h, const Forwarded& f, const Rows& rows, double p, double scale) {
+Heads flash_backward(const Tensor& d_out, const Heads& h, const Forwarded& f, const Rows& rows, double p,
+                     double scale) {
   const Tensor ends = rows.full ? Tensor() : rows.offsets;
-  const auto [q, k, v] = at::_flash_attention_backward(d_out, h.q, h.k, h.v, f.out, f.lse, ends, ends, rows.longest,
-                                                       rows.longest, p, false, f.seed, f.offset, scale);
+  const auto [q, k, v] =
+      at::_flash_attention_backward(d_out, h.q, h.k, h.v, f.out, f.lse, ends, ends, rows.longest,
+                                    rows.longest, p, false, f.seed, f.offset, scale);
   return {q, k, v};
 }
 
@@ -69,23 +74,25 @@ Tensor lead(const Tensor& x, const Rows& rows) { return rows.full ? x : x.unsque
 
 Forwarded efficient_forward(const Heads& h, const Rows& rows, double p, double scale) {
   const std::optional<Tensor> ends = rows.full ? std::nullopt : std::optional(rows.offsets);
-  const auto r = at::_efficient_attention_forward(lead(h.q, rows), lead(h.k, rows), lead(h.v, rows), std::nullopt, ends,
-                                                  ends, rows.longest, rows.longest, p, 0, true, scale);
+  const auto r =
+      at::_efficient_attention_forward(lead(h.q, rows), lead(h.k, rows), lead(h.v, rows), std::nullopt, ends,
+                                       ends, rows.longest, rows.longest, p, 0, true, scale);
   return {std::get<0>(r), std::get<1>(r), std::get<2>(r), std::get<3>(r)};
 }
 
 Heads efficient_backward(const Tensor& d_out, const Heads& h, const Forwarded& f, const Rows& rows, double p,
                          double scale) {
   const std::optional<Tensor> ends = rows.full ? std::nullopt : std::optional(rows.offsets);
-  const auto r = at::_efficient_attention_backward(lead(d_out, rows), lead(h.q, rows), lead(h.k, rows),
-                                                   lead(h.v, rows), std::nullopt, f.out, ends, ends, rows.longest,
-                                                   rows.longest, f.lse, p, f.seed, f.offset, 0, false, scale);
+  const auto r = at::_efficient_attention_backward(
+      lead(d_out, rows), lead(h.q, rows), lead(h.k, rows), lead(h.v, rows), std::nullopt, f.out, ends, ends,
+      rows.longest, rows.longest, f.lse, p, f.seed, f.offset, 0, false, scale);
   return {std::get<0>(r), std::get<1>(r), std::get<2>(r)};
 }
 
 class LibraryAttention : public torch::autograd::Function<LibraryAttention> {
  public:
-  static Tensor forward(AutogradContext* context, const Tensor& qkv, const Rows& rows, double p, double scale) {
+  static Tensor forward(AutogradContext* context, const Tensor& qkv, const Rows& rows, double p,
+                        double scale) {
     const Library library = choose(qkv.scalar_type(), rows.full, p > 0);
     const Heads h = split(qkv, rows);
     const Forwarded f = library == Library::kCudnn   ? cudnn_forward(h, p, scale)
@@ -121,17 +128,19 @@ Tensor masked_attention(const AttentionInput& in) {
   const int64_t B = in.rows.count, L = in.rows.pitch, H = in.qkv.size(2), P = in.qkv.size(3);
   const Tensor places = torch::arange(L, in.rows.lengths.options());
   // Finite: a tile of the library's kernel that holds nothing but −∞ computes ∞ − ∞.
-  const Tensor mask = ((places.unsqueeze(0) >= in.rows.lengths.unsqueeze(1)).to(in.qkv.scalar_type()) * -30000)
-                          .view({B, 1, 1, L})
-                          .expand({-1, -1, L, -1});
+  const Tensor mask =
+      ((places.unsqueeze(0) >= in.rows.lengths.unsqueeze(1)).to(in.qkv.scalar_type()) * -30000)
+          .view({B, 1, 1, L})
+          .expand({-1, -1, L, -1});
   const auto heads = in.qkv.view({B, L, 3, H, P}).permute({2, 0, 3, 1, 4}).unbind(0);
   return at::scaled_dot_product_attention(heads[0], heads[1], heads[2], mask, in.dropout.p)
       .transpose(1, 2)
       .reshape({B * L, H, P});
 }
 
-// Packed rows brought to a grid and back. With cumulative lengths the memory-efficient kernel's backward pass draws
-// another dropout mask than its forward pass (2.11; a test of ours shows it), and no other kernel takes fp32.
+// Packed rows brought to a grid and back. With cumulative lengths the memory-efficient kernel's backward pass
+// draws another dropout mask than its forward pass (2.11; a test of ours shows it), and no other kernel takes
+// fp32.
 Tensor on_a_grid(const AttentionInput& in) {
   Rows grid = in.rows;
   grid.count = in.rows.offsets.size(0) - 1;  // the rows of the tail too
@@ -140,8 +149,10 @@ Tensor on_a_grid(const AttentionInput& in) {
   grid.lengths = in.rows.offsets.diff();
   grid.offsets = torch::arange(grid.count + 1, in.rows.offsets.options()) * grid.pitch;
   const Tensor positions = torch::arange(in.rows.positions, in.rows.offsets.options());
-  const Tensor row = torch::searchsorted(in.rows.offsets.narrow(0, 1, grid.count), positions, false, /*right=*/true);
-  const Tensor cell = row * grid.pitch + (positions - in.rows.offsets.index_select(0, row));  // [T], each once
+  const Tensor row =
+      torch::searchsorted(in.rows.offsets.narrow(0, 1, grid.count), positions, false, /*right=*/true);
+  const Tensor cell =
+      row * grid.pitch + (positions - in.rows.offsets.index_select(0, row));  // [T], each once
   const std::vector<int64_t> shape = {grid.positions, 3, in.qkv.size(2), in.qkv.size(3)};
   const Tensor spread = torch::zeros(shape, in.qkv.options()).index_copy(0, cell, in.qkv);
   return masked_attention({spread, grid, in.dropout}).index_select(0, cell);
@@ -151,7 +162,8 @@ Tensor on_a_grid(const AttentionInput& in) {
 
 void save_rows(AutogradContext& context, const Rows& rows) {
   auto& data = context.saved_data;
-  data["rows"] = std::vector<int64_t>{rows.count, rows.positions, rows.longest, rows.pitch, rows.full ? 1 : 0};
+  data["rows"] =
+      std::vector<int64_t>{rows.count, rows.positions, rows.longest, rows.pitch, rows.full ? 1 : 0};
   data["row_offsets"] = rows.offsets;
   data["row_lengths"] = rows.lengths;
 }
@@ -159,7 +171,8 @@ void save_rows(AutogradContext& context, const Rows& rows) {
 Rows saved_rows(AutogradContext& context) {
   auto& data = context.saved_data;
   const auto n = data["rows"].toIntVector();
-  return {data["row_offsets"].toTensor(), data["row_lengths"].toTensor(), {}, n[0], n[1], n[2], n[3], n[4] != 0};
+  return {
+      data["row_offsets"].toTensor(), data["row_lengths"].toTensor(), {}, n[0], n[1], n[2], n[3], n[4] != 0};
 }
 
 Tensor attention_library(const AttentionInput& in) {
@@ -178,17 +191,19 @@ namespace {
 // One query a row, as packed rows of one position each.
 class LibraryFirst : public torch::autograd::Function<LibraryFirst> {
  public:
-  static Tensor forward(AutogradContext* context, const Tensor& q, const Tensor& kv, const Rows& rows, double p,
-                        double scale) {
+  static Tensor forward(AutogradContext* context, const Tensor& q, const Tensor& kv, const Rows& rows,
+                        double p, double scale) {
     const auto [k, v] = keys(kv);
     const Tensor all = queries(q, rows), ends = torch::arange(all.size(0) + 1, rows.offsets.options());
     Forwarded f;
     if (q.scalar_type() == torch::kFloat) {
-      const auto r = at::_efficient_attention_forward(all.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), std::nullopt,
-                                                      ends, rows.offsets, 1, rows.longest, p, 0, true, scale);
+      const auto r =
+          at::_efficient_attention_forward(all.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), std::nullopt,
+                                           ends, rows.offsets, 1, rows.longest, p, 0, true, scale);
       f = {std::get<0>(r), std::get<1>(r), std::get<2>(r), std::get<3>(r)};
     } else {
-      const auto r = at::_flash_attention_forward(all, k, v, ends, rows.offsets, 1, rows.longest, p, false, false, scale);
+      const auto r = at::_flash_attention_forward(all, k, v, ends, rows.offsets, 1, rows.longest, p, false,
+                                                  false, scale);
       f = {std::get<0>(r), std::get<1>(r), std::get<2>(r), std::get<3>(r)};
     }
     context->save_for_backward({all, kv, ends, f.out, f.lse, f.seed, f.offset});
@@ -208,12 +223,12 @@ class LibraryFirst : public torch::autograd::Function<LibraryFirst> {
     Heads d;
     if (all.scalar_type() == torch::kFloat) {
       const auto r = at::_efficient_attention_backward(
-          d_out.unsqueeze(0), all.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), std::nullopt, out, ends, rows.offsets, 1,
-          rows.longest, lse, p, saved[5], saved[6], 0, false, scale);
+          d_out.unsqueeze(0), all.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), std::nullopt, out, ends,
+          rows.offsets, 1, rows.longest, lse, p, saved[5], saved[6], 0, false, scale);
       d = {std::get<0>(r).squeeze(0), std::get<1>(r).squeeze(0), std::get<2>(r).squeeze(0)};
     } else {
-      const auto r = at::_flash_attention_backward(d_out, all, k, v, out, lse, ends, rows.offsets, 1, rows.longest, p,
-                                                   false, saved[5], saved[6], scale);
+      const auto r = at::_flash_attention_backward(d_out, all, k, v, out, lse, ends, rows.offsets, 1,
+                                                   rows.longest, p, false, saved[5], saved[6], scale);
       d = {std::get<0>(r), std::get<1>(r), std::get<2>(r)};
     }
     return {d.q.narrow(0, 0, rows.count), torch::stack({d.k, d.v}, 1), {}, {}, {}};
@@ -231,18 +246,20 @@ class LibraryFirst : public torch::autograd::Function<LibraryFirst> {
 }  // namespace
 
 Tensor attention_first_library(const FirstAttentionInput& in) {
-  const int64_t P = in.q.size(2), step = in.q.scalar_type() == torch::kFloat ? 4 : 8, more = (step - P % step) % step;
+  const int64_t P = in.q.size(2), step = in.q.scalar_type() == torch::kFloat ? 4 : 8,
+                more = (step - P % step) % step;
   const double scale = 1.0 / std::sqrt(static_cast<double>(P));
   const bool padded = in.rows.pitch > 0 && !in.rows.full;
   const bool unsafe = in.q.scalar_type() == torch::kFloat && in.dropout.active();  // see on_a_grid
   if (padded || unsafe) {
     const Tensor first = in.rows.offsets.narrow(0, 0, in.rows.count).to(torch::kLong);
     const Tensor q = torch::zeros_like(in.kv.select(1, 0)).index_copy(0, first, in.q);
-    return attention_library({torch::cat({q.unsqueeze(1), in.kv}, 1), in.rows, in.dropout}).index_select(0, first);
+    return attention_library({torch::cat({q.unsqueeze(1), in.kv}, 1), in.rows, in.dropout})
+        .index_select(0, first);
   }
   if (more == 0) return LibraryFirst::apply(in.q, in.kv, in.rows, in.dropout.p, scale);
-  return LibraryFirst::apply(torch::constant_pad_nd(in.q, {0, more}), torch::constant_pad_nd(in.kv, {0, more}), in.rows,
-                             in.dropout.p, scale)
+  return LibraryFirst::apply(torch::constant_pad_nd(in.q, {0, more}),
+                             torch::constant_pad_nd(in.kv, {0, more}), in.rows, in.dropout.p, scale)
       .narrow(2, 0, P)
       .contiguous();
 }
@@ -255,8 +272,9 @@ std::string attention_library_name(torch::Dtype type, bool full, bool dropout) {
     case Library::kFlash:
       return full ? "library: flash" : "library: flash with cumulative lengths";
     case Library::kEfficient:
-      return full || !dropout ? "library: memory-efficient kernel (flash and cuDNN know no fp32)"
-                              : "library: memory-efficient kernel on a padded grid (its packed form errs with dropout)";
+      return full || !dropout
+                 ? "library: memory-efficient kernel (flash and cuDNN know no fp32)"
+                 : "library: memory-efficient kernel on a padded grid (its packed form errs with dropout)";
   }
   return {};
 }

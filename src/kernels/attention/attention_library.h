@@ -1,10 +1,10 @@
 // Attention on CUDA by the kernels that LibTorch carries (attention.h).
 //
-// Which one, measured on an H200 (docs/performance.md): cuDNN for full rows without dropout, flash otherwise, with
-// cumulative lengths where rows are packed; the memory-efficient kernel for fp32, which flash does not know.
-// Attention dropout is drawn inside these kernels from the device generator's counter, which the step engine sets
-// from (seed, step): the same after a resume, but other numbers than on the CPU and, unlike every other dropout,
-// dependent on how rows are batched.
+// Which one, measured on an H200 (docs/performance.md): cuDNN for full rows without dropout, flash otherwise,
+// with cumulative lengths where rows are packed; the memory-efficient kernel for fp32, which flash does not
+// know. Attention dropout is drawn inside these kernels from the device generator's counter, which the step
+// engine sets from (seed, step): the same after a resume, but other numbers than on the CPU and, unlike every
+// other dropout, dependent on how rows are batched.
 #pragma once
 #include "kernels/attention/attention.h"
 

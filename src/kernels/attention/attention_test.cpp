@@ -55,7 +55,8 @@ TEST_P(AttentionTest, InSinglePrecisionIsWithinItsRounding) {
 INSTANTIATE_TEST_SUITE_P(OddSizes, AttentionTest,
                          testing::Values(Case{{7, 7}, 3, 5, true, 0}, Case{{65, 3, 40}, 2, 16, false, 0},
                                          Case{{1}, 1, 1, true, 0}, Case{{131, 2}, 1, 8, true, 0.2},
-                                         Case{{33, 33}, 4, 9, true, 0.5}, Case{{300, 1, 17}, 2, 4, false, 0.1}));
+                                         Case{{33, 33}, 4, 9, true, 0.5},
+                                         Case{{300, 1, 17}, 2, 4, false, 0.1}));
 
 TEST(AttentionEdgeTest, StaysFiniteForLargeScores) {
   AttentionInput in = random_input({{20}, 1, 4, true, 0}, torch::kFloat);

@@ -4,8 +4,8 @@
 //
 // An element is named by (site, step) and a 64-bit position. One Philox block gives the 16-bit numbers of 8
 // neighbouring positions:  bits(position) = half (position mod 2) of word (position mod 8) / 2 of
-// the block philox<7>(seed, site·2^48 + step, position / 8). Element kept  ⇔  bits ≥ round(p·2^16);  kept elements are
-// multiplied by 2^16 / (2^16 − round(p·2^16)), so the mean is exact.
+// the block philox<7>(seed, site·2^48 + step, position / 8). Element kept  ⇔  bits ≥ round(p·2^16);  kept
+// elements are multiplied by 2^16 / (2^16 − round(p·2^16)), so the mean is exact.
 #pragma once
 #include <cstdint>
 
@@ -27,8 +27,8 @@ LRA_HOST_DEVICE inline uint64_t dropout_stream(uint64_t site, int64_t step) {
   return (site << 48) | static_cast<uint64_t>(step);
 }
 
-// Elementwise dropout on positions [T, D]: element d of the position named `slot` (Rows::slots). Every position
-// begins a new block.
+// Elementwise dropout on positions [T, D]: element d of the position named `slot` (Rows::slots). Every
+// position begins a new block.
 LRA_HOST_DEVICE inline uint64_t dropout_position(int64_t slot, int64_t width) {
   return static_cast<uint64_t>(slot) * static_cast<uint64_t>((width + 7) / 8 * 8);
 }
@@ -47,7 +47,8 @@ struct DropoutDraw {
   const int64_t* slots;  // [T]
 };
 
-// The random words of 8 neighbouring positions: seven rounds, because the kernels that draw are else slower than memory.
+// The random words of 8 neighbouring positions: seven rounds, because the kernels that draw are else slower
+// than memory.
 LRA_HOST_DEVICE inline PhiloxBlock dropout_block(uint64_t seed, uint64_t stream, uint64_t index) {
   return philox<7>(seed, stream, index);
 }

@@ -48,7 +48,11 @@ void run_cpu(const Tensor& in, Tensor& out, const DropoutArguments& a) {
 Tensor run(const Tensor& x, const Dropout& d) {
   const Tensor in = x.contiguous();
   Tensor out = torch::empty_like(in);
-  const DropoutArguments arguments{in.const_data_ptr(), out.mutable_data_ptr(), in.size(0), in.size(1), d.draw(),
+  const DropoutArguments arguments{in.const_data_ptr(),
+                                   out.mutable_data_ptr(),
+                                   in.size(0),
+                                   in.size(1),
+                                   d.draw(),
                                    static_cast<int>(in.element_size())};
   if (in.is_cuda()) {
     launch(dropout_cuda, arguments, "dropout");
@@ -88,7 +92,8 @@ Tensor dropout_reference(const Tensor& x, const Dropout& d) {
     for (int64_t i = 0; i < D; ++i) {
       const uint64_t position =
           dropout_position(slots.const_data_ptr<int64_t>()[t], D) + static_cast<uint64_t>(i);
-      const uint32_t bits = dropout_bits(dropout_block(d.seed, stream, position / 8), static_cast<int>(position % 8));
+      const uint32_t bits =
+          dropout_bits(dropout_block(d.seed, stream, position / 8), static_cast<int>(position % 8));
       if (bits >= rate.threshold) m[t][i] = rate.scale;
     }
   }

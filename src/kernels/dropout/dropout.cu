@@ -16,8 +16,8 @@ __device__ double scaled(double x, float scale) {
 }
 
 template <class T>
-__global__ void dropout_kernel(const T* __restrict__ in, T* __restrict__ out, int64_t positions, int64_t width,
-                               DropoutDraw draw) {
+__global__ void dropout_kernel(const T* __restrict__ in, T* __restrict__ out, int64_t positions,
+                               int64_t width, DropoutDraw draw) {
   const int64_t blocks = (width + 7) / 8;
   const int64_t thread = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (thread >= positions * blocks) return;

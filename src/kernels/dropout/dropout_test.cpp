@@ -17,7 +17,8 @@ TEST(DropoutTest, EqualsItsDefinitionOnOddSizes) {
     const Rows rows = lay_out(lengths, true, 2);
     for (const auto type : {torch::kFloat, torch::kDouble}) {
       const Tensor x = torch::randn({rows.positions, width}, type);
-      EXPECT_TRUE(torch::equal(dropout(x, rate_at(0.3, 11, rows)), dropout_reference(x, rate_at(0.3, 11, rows))));
+      EXPECT_TRUE(
+          torch::equal(dropout(x, rate_at(0.3, 11, rows)), dropout_reference(x, rate_at(0.3, 11, rows))));
     }
   }
 }

@@ -219,7 +219,8 @@ __global__ __launch_bounds__(32) void embed_search_kernel(EmbedGradientArguments
       const int64_t r = from + at, v = __shfl_sync(0xffffffffu, id, at) - first;
       if (n == 0) continue;
       PhiloxBlock block = {};
-      if (drops) block = dropout_block(a.draw.seed, stream, dropout_position(a.draw.slots[r], a.D) / 8 + c / kOctet);
+      if (drops)
+        block = dropout_block(a.draw.seed, stream, dropout_position(a.draw.slots[r], a.D) / 8 + c / kOctet);
       const Few<T> g = load_few<false>(static_cast<const T*>(a.dy) + r * a.D + c, n);
       for (int e = 0; e < S::kEach; ++e) {
         const bool kept = !drops || dropout_bits(block, c % kOctet + e) >= a.draw.rate.threshold;

@@ -68,7 +68,7 @@ __device__ inline uint32_t kept_octet(const DropoutDraw& draw, uint64_t stream, 
                                       int64_t width) {
   const PhiloxBlock block =
       dropout_block(draw.seed, stream,
-             (dropout_position(__ldg(draw.slots + r), width) + static_cast<uint64_t>(c)) / kOctet);
+                    (dropout_position(__ldg(draw.slots + r), width) + static_cast<uint64_t>(c)) / kOctet);
   uint32_t kept = 0;
 #pragma unroll
   for (int i = 0; i < kOctet; ++i) {

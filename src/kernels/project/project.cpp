@@ -15,7 +15,8 @@ bool neighbours(const std::vector<Tensor>& tensors) {
   const Tensor& first = tensors.front();
   int64_t end = first.storage_offset();
   for (const auto& t : tensors) {
-    if (!t.defined() || !t.is_contiguous() || !t.is_alias_of(first) || t.storage_offset() != end) return false;
+    if (!t.defined() || !t.is_contiguous() || !t.is_alias_of(first) || t.storage_offset() != end)
+      return false;
     end += t.numel();
   }
   return true;
@@ -54,7 +55,8 @@ void accumulate(const Tensor& into, const Tensor& dy, const Tensor& x) {
 
 class ProjectFunction : public torch::autograd::Function<ProjectFunction> {
  public:
-  static Tensor forward(AutogradContext* context, const Tensor& x, torch::TensorList list, const Tensor& copies) {
+  static Tensor forward(AutogradContext* context, const Tensor& x, torch::TensorList list,
+                        const Tensor& copies) {
     const std::vector<Tensor> weights = list.vec();
     const Tensor matrix = working_matrix(weights, copies, x.scalar_type());
     variable_list saved = {x, matrix};

@@ -16,6 +16,6 @@ namespace lra {
 // `copies`: the flat buffer of parameters in the type of x, where the optimiser keeps one (its elements stand
 // where those of the parameters' buffer do); undefined: the weights are converted here.
 torch::Tensor project(const torch::Tensor& x, const std::vector<torch::Tensor>& weights,
-                     const torch::Tensor& copies = {});
+                      const torch::Tensor& copies = {});
 
 }  // namespace lra
