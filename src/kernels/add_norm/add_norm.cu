@@ -22,16 +22,16 @@ struct ForwardRow {
 
 // x + dropout(branch + bias), rounded to the type of x: what the backward pass will see.
 template <class P>
-__device__ void make_sum(const AddNormForwardArguments& a, const Place<P>& place, const ForwardRow<P>& in,
-                         const typename P::A (&bias)[kOctet], bool draws, uint64_t stream,
-                         typename P::A (&sum)[kOctet]) {
+__device__ void make_sum(const AddNormForwardArguments& a, const DropoutKeys& keys, const Place<P>& place,
+                         const ForwardRow<P>& in, const typename P::A (&bias)[kOctet], bool draws,
+                         uint64_t stream, typename P::A (&sum)[kOctet]) {
   widen(in.x, sum);
   if (!a.branch) return;
   typename P::A branch[kOctet];
   widen(in.branch, branch);
 #pragma unroll
   for (int i = 0; i < kOctet; ++i) branch[i] += bias[i];
-  if (draws) drop_out(a.draw, stream, in.slot, place.column(), place.width, branch);
+  if (draws) drop_out(draw_octet(keys, stream, in.slot, place.column(), place.width), a.draw.rate, branch);
 #pragma unroll
   for (int i = 0; i < kOctet; ++i) sum[i] += branch[i];
   const auto rounded = narrow<typename P::T>(sum);
@@ -39,10 +39,11 @@ __device__ void make_sum(const AddNormForwardArguments& a, const Place<P>& place
   widen(rounded, sum);
 }
 
-// Mean first, then the squares of what deviates from it: both from registers, nothing cancels.
+// Mean first, then the squares of what deviates from it: both from registers, nothing cancels. `sum` becomes
+// sum − mean; beyond the width it is 0 and stays so.
 template <class P>
-__device__ void mean_and_rstd(const typename P::A (&sum)[kOctet], const Place<P>& place, TeamSum<P>& team,
-                              int& turn, typename P::A& mean, typename P::A& rstd) {
+__device__ void centre(typename P::A (&sum)[kOctet], const Place<P>& place, TeamSum<P>& team, int& turn,
+                       typename P::A& mean, typename P::A& rstd) {
   using A = typename P::A;
   const A share = A(1) / static_cast<A>(place.width);
   A total[1] = {0}, squares[1] = {0};
@@ -52,15 +53,16 @@ __device__ void mean_and_rstd(const typename P::A (&sum)[kOctet], const Place<P>
   mean = total[0] * share;
 #pragma unroll
   for (int i = 0; i < kOctet; ++i) {
-    const A centred = place.column() + (P::kAligned ? 0 : i) < place.width ? sum[i] - mean : A(0);
-    squares[0] += centred * centred;
+    sum[i] -= place.column() + (P::kAligned ? 0 : i) < place.width ? mean : A(0);
+    squares[0] += sum[i] * sum[i];
   }
   team.add(squares, turn);
   rstd = rsqrt(squares[0] * share + static_cast<A>(kNormEpsilon));
 }
 
 template <class P>
-__global__ void __launch_bounds__(P::kThreads, P::kBlocks) forward_kernel(AddNormForwardArguments a) {
+__global__ void __launch_bounds__(P::kThreads, P::kBlocks)
+    forward_kernel(AddNormForwardArguments a, DropoutKeys keys) {
   using A = typename P::A;
   __shared__ TeamSum<P> team;
   const bool draws = a.draw.rate.threshold > 0;
@@ -76,10 +78,10 @@ __global__ void __launch_bounds__(P::kThreads, P::kBlocks) forward_kernel(AddNor
     const ForwardRow<P> in = ahead;
     ahead = ForwardRow<P>(a, place.next(), draws);
     A sum[kOctet], mean, rstd;
-    make_sum(a, place, in, bias, draws, stream, sum);
-    mean_and_rstd(sum, place, team, turn, mean, rstd);
+    make_sum(a, keys, place, in, bias, draws, stream, sum);
+    centre(sum, place, team, turn, mean, rstd);
 #pragma unroll
-    for (int i = 0; i < kOctet; ++i) sum[i] = (sum[i] - mean) * rstd * weight[i] + offset[i];
+    for (int i = 0; i < kOctet; ++i) sum[i] = sum[i] * rstd * weight[i] + offset[i];
     place.store(a.normed, narrow<typename P::T>(sum));
     if (a.mean && place.exists() && place.lane() == 0) {
       static_cast<A*>(a.mean)[place.row()] = mean;
@@ -112,9 +114,9 @@ struct ParameterSums {
 
 // g = d_sum + rstd · (u − mean(u) − x̂ · mean(u ∘ x̂)) with u = d_normed ∘ weight
 template <class P>
-__device__ void backward_row(const AddNormBackwardArguments& a, const Place<P>& place,
-                             const BackwardRow<P>& in, const typename P::A* weight, bool draws,
-                             uint64_t stream, TeamSum<P>& team, int& turn,
+__device__ void backward_row(const AddNormBackwardArguments& a, const DropoutKeys& keys,
+                             const Place<P>& place, const BackwardRow<P>& in, const typename P::A* weight,
+                             bool draws, uint64_t stream, TeamSum<P>& team, int& turn,
                              ParameterSums<typename P::A>& sums) {
   using A = typename P::A;
   A u[kOctet], normal[kOctet], means[2] = {0, 0};
@@ -139,7 +141,7 @@ __device__ void backward_row(const AddNormBackwardArguments& a, const Place<P>& 
   for (int i = 0; i < kOctet; ++i) g[i] += in.rstd * (u[i] - means[0] - normal[i] * means[1]);
   place.store(a.d_x, narrow<typename P::T>(g));
   if (draws) {
-    drop_out(a.draw, stream, in.slot, place.column(), place.width, g);
+    drop_out(draw_octet(keys, stream, in.slot, place.column(), place.width), a.draw.rate, g);
     if (a.d_branch) place.store(a.d_branch, narrow<typename P::T>(g));
   }
 #pragma unroll
@@ -164,7 +166,8 @@ __device__ void store_block_sum(const typename P::A (&sums)[kOctet], typename P:
 }
 
 template <class P>
-__global__ void __launch_bounds__(P::kThreads, P::kBlocks) backward_kernel(AddNormBackwardArguments a) {
+__global__ void __launch_bounds__(P::kThreads, P::kBlocks)
+    backward_kernel(AddNormBackwardArguments a, DropoutKeys keys) {
   using A = typename P::A;
   __shared__ TeamSum<P> team;
   // First the weights, as registers are for the sums; then the sums of the block's teams.
@@ -183,7 +186,7 @@ __global__ void __launch_bounds__(P::kThreads, P::kBlocks) backward_kernel(AddNo
   for (; place.first < place.positions; place = place.next()) {
     const BackwardRow<P> in = ahead;
     ahead = BackwardRow<P>(a, place.next(), draws);
-    backward_row(a, place, in, shared + place.column(), draws, stream, team, turn, sums);
+    backward_row(a, keys, place, in, shared + place.column(), draws, stream, team, turn, sums);
   }
   A* out = static_cast<A*>(a.partial) + static_cast<int64_t>(blockIdx.x) * 3 * a.width;
   store_block_sum<P>(sums.weight, shared, place.width, out);
@@ -197,8 +200,10 @@ int forward_launch(const AddNormForwardArguments& a, CudaStream stream) {
   const bool aligned = all_aligned(a.width, a.x, a.branch, a.sum, a.normed);
   choose_plan(a.element, aligned, a.width, [&](auto plan) {
     using P = decltype(plan);
-    const unsigned grid = looping_blocks((a.positions + P::kTeams - 1) / P::kTeams, 8);
-    forward_kernel<P><<<grid, P::kThreads, 0, static_cast<cudaStream_t>(stream)>>>(a);
+    static const int64_t resident = resident_blocks(forward_kernel<P>, P::kThreads);
+    const int64_t turns = (a.positions + P::kTeams - 1) / P::kTeams;
+    const auto grid = static_cast<unsigned>(turns < resident ? turns : resident);
+    forward_kernel<P><<<grid, P::kThreads, 0, static_cast<cudaStream_t>(stream)>>>(a, dropout_keys(a.draw));
   });
   return cudaGetLastError();
 }
@@ -211,7 +216,7 @@ int backward_launch(const AddNormBackwardArguments& a, CudaStream stream) {
     using P = decltype(plan);
     using A = typename P::A;
     const auto s = static_cast<cudaStream_t>(stream);
-    backward_kernel<P><<<static_cast<unsigned>(a.blocks), P::kThreads, 0, s>>>(a);
+    backward_kernel<P><<<static_cast<unsigned>(a.blocks), P::kThreads, 0, s>>>(a, dropout_keys(a.draw));
     start_partial_sums<A>(
         {static_cast<const A*>(a.partial),
          a.blocks,

@@ -104,6 +104,7 @@ class EmbedFunction : public torch::autograd::Function<EmbedFunction> {
     Tensor out = torch::empty({T, D}, table.options().dtype(input.type).requires_grad(false));
     const EmbedArguments a{input.tokens.const_data_ptr<int32_t>(),
                            input.rows.slots.const_data_ptr<int64_t>(),
+                           input.rows.offsets.const_data_ptr<int32_t>(),
                            table.const_data_ptr(),
                            data_or_null(input.cls),
                            data_or_null(input.positions),
@@ -111,6 +112,8 @@ class EmbedFunction : public torch::autograd::Function<EmbedFunction> {
                            T,
                            D,
                            V,
+                           input.rows.count,
+                           std::max(input.rows.longest, input.rows.pitch),
                            input.dropout.draw(),
                            static_cast<int>(out.element_size())};
     if (table.is_cuda()) {
@@ -134,8 +137,11 @@ class EmbedFunction : public torch::autograd::Function<EmbedFunction> {
     const Tensor dy = gradients[0].contiguous();
     const int64_t T = tokens.numel(), D = table.size(1), V = table.size(0);
     const auto element = static_cast<int>(dy.element_size());
-    const int64_t parts = dy.is_cuda() ? embed_parts(T, D, V, element) : parts_cpu(T, D, V);
-    const Tensor partial = torch::empty({parts, V + 1, D}, table.options().requires_grad(false));
+    const int64_t parts = parts_cpu(T, D, V);
+    const EmbedPlan plan(T, D, V);
+    const auto options = table.options().requires_grad(false);
+    const Tensor partial = torch::empty({dy.is_cuda() ? plan.partial_size() : parts * (V + 1) * D}, options);
+    const Tensor sort = torch::empty({dy.is_cuda() ? plan.sort_size() : 0}, options.dtype(torch::kInt));
     const int64_t longest = context->saved_data["longest"].toInt();
     const EmbedGradientArguments a{tokens.const_data_ptr<int32_t>(),
                                    saved[4].const_data_ptr<int32_t>(),
@@ -145,6 +151,7 @@ class EmbedFunction : public torch::autograd::Function<EmbedFunction> {
                                    mutable_data_or_null(d_cls.into),
                                    mutable_data_or_null(d_positions.into),
                                    partial.mutable_data_ptr(),
+                                   sort.mutable_data_ptr<int32_t>(),
                                    T,
                                    D,
                                    V,

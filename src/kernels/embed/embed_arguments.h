@@ -7,13 +7,15 @@ namespace lra {
 
 // Parameters are float where activations are bfloat16 or float, double where they are double.
 struct EmbedArguments {
-  const int32_t* tokens;  // [T]
-  const int64_t* slots;   // [T]
-  const void* table;      // [V, D]
-  const void* cls;        // [D] or null
-  const void* positions;  // [M, D] or null
-  void* out;              // [T, D]
-  int64_t T, D, V;
+  const int32_t* tokens;   // [T]
+  const int64_t* slots;    // [T]
+  const int32_t* offsets;  // [B + 1]
+  const void* table;       // [V, D]
+  const void* cls;         // [D] or null
+  const void* positions;   // [M, D] or null
+  void* out;               // [T, D]
+  int64_t T, D, V, B;
+  int64_t places;  // no row takes up more positions
   DropoutDraw draw;
   int element;  // bytes of an activation: 2 bfloat16, 4 float, 8 double
 };
@@ -27,30 +29,47 @@ struct EmbedGradientArguments {
   void* d_table;                     // [V, D]
   void* d_cls;                       // [D]
   void* d_positions;                 // [M, D]
-  void* partial;                     // [parts, V + 1, D] in the parameters' type; unused where parts = 0
+  void* partial;  // in the parameters' type; CPU: [parts, V + 1, D], CUDA: EmbedPlan::partial_size
+  int32_t* sort;  // CUDA: EmbedPlan::sort_size
   int64_t T, D, V, B;
   int64_t places;  // rows of d_positions that a position can have
-  int64_t parts;   // partial sums of the table, embed_parts(…)
+  int64_t parts;   // CPU: private tables
   DropoutDraw draw;
   int element;
 };
 extern CudaLauncher<EmbedGradientArguments> embed_backward_cuda;
 
-// Vocabularies (with CLS) of this size have their sums in shared memory, 256 bytes for every id.
-inline constexpr int64_t kEmbedFastIds = 512;
+// How CUDA sums the gradient of the table: positions are sorted by token, then summed in pieces. All of it
+// follows from sizes alone, so that a sum is the same on every device.
+struct EmbedPlan {
+  // The sort: a pass for every kDigit bits of an id; a block has a chunk of positions.
+  static constexpr int kDigit = 9, kBins = 1 << kDigit;
+  static constexpr int64_t kTile = 2048, kMostChunks = 128;
+  // The sums: about as many threads as a large device holds, each with 8 columns of a piece.
+  static constexpr int64_t kThreads = 96 * 1024, kLeast = 32;
 
-inline int64_t embed_slice(int element) { return element == 8 ? 32 : 64; }  // columns of one warp
+  int64_t T, ids, octets, chunk, chunks, piece, pieces;
+  int passes;
 
-// In how many parts the positions are summed on CUDA, 0 for large vocabularies: about as many warps as a
-// large device has room for at once, and a function of sizes alone, so that a sum is the same on every
-// device.
-inline int64_t embed_parts(int64_t T, int64_t D, int64_t V, int element) {
-  if (V + 1 > kEmbedFastIds) return 0;
-  constexpr int64_t kProcessors = 132, kSharedBytes = 200 * 1024, kRows = 128;
-  const int64_t fit = kSharedBytes / ((V + 1) * 256 + 1024), warps = fit < 1 ? 1 : fit > 8 ? 8 : fit;
-  const int64_t slices = (D + embed_slice(element) - 1) / embed_slice(element);
-  const int64_t most = (T + kRows - 1) / kRows, parts = kProcessors * warps / slices;
-  return parts < 1 ? 1 : parts < most ? parts : most;
-}
+  EmbedPlan(int64_t positions, int64_t D, int64_t V)
+      : T(positions), ids(V + 1), octets((D + 7) / 8), passes(1) {
+    const int64_t tiles = over(T, kTile);
+    chunk = kTile * over(tiles, kMostChunks);
+    chunks = over(T, chunk);
+    piece = over(T * octets, kThreads * 8) * 8;
+    if (piece < kLeast) piece = kLeast;
+    pieces = over(T, piece);
+    while (ids > int64_t{1} << (kDigit * passes)) ++passes;
+  }
+
+  int64_t width() const { return octets * 8; }
+  // T, what fills up the last piece, and what a thread reads ahead.
+  int64_t records() const { return pieces * piece + 8; }
+  int64_t sort_size() const { return (passes > 1 ? 2 : 1) * records() * 2 + chunks * kBins; }
+  int64_t partial_size() const { return 2 * pieces * width(); }
+
+ private:
+  static int64_t over(int64_t n, int64_t each) { return (n + each - 1) / each; }
+};
 
 }  // namespace lra

@@ -20,8 +20,9 @@ class EmbedBench : public KernelBench {
     for (const double p : {0.0, 0.1}) {
       const std::string suffix = p > 0 ? ", dropout 0.1" : "";
       const EmbedInput in = input(positions, width, device, type, p);
-      const int64_t table = in.table.numel() * in.table.element_size();
-      all.push_back({"forward" + suffix, activations + table + positions * 4, [in] {
+      const int64_t table = in.table.numel() * in.table.element_size(),
+                    places = in.positions.numel() * in.positions.element_size();
+      all.push_back({"forward" + suffix, activations + table + places + positions * 4, [in] {
                        const torch::NoGradGuard none;
                        embed(in);
                      }});
@@ -48,6 +49,7 @@ class EmbedBench : public KernelBench {
     in.table =
         torch::randn({kVocabulary, width}, torch::dtype(parameters).device(device)).requires_grad_(true);
     in.table.mutable_grad() = torch::zeros_like(in.table).detach();
+    in.positions = torch::randn({in.rows.longest, width}, torch::dtype(parameters).device(device));
     in.type = type;
     if (p > 0)
       in.dropout = {p, 1, 2, torch::zeros({1}, torch::dtype(torch::kLong).device(device)), in.rows.slots};

@@ -15,12 +15,15 @@ struct EmbedExample {
   int64_t V = 11, D = 24;
   bool cls = false, positions = false;
   double p = 0;
+  int64_t tail = 0;  // positions of no row, behind the rows
 
   // In double precision on the CPU; parameters ask for gradients.
   EmbedInput input() const {
     const auto options = torch::dtype(torch::kDouble).requires_grad(true);
     EmbedInput in;
     in.rows = lay_out(lengths, packed, 3);
+    in.rows.positions += tail;
+    in.rows.slots = torch::cat({in.rows.slots, torch::full({tail}, Rows::slot_of(99, 1), torch::kLong)});
     in.tokens = torch::randint(V, {in.rows.positions}, torch::kInt);
     if (cls) {
       in.cls = torch::randn({D}, options);

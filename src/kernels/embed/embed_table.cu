@@ -1,281 +1,276 @@
 // The gradient of the table:  d_table[v] += Σ g[r] over tokens[r] = v,  g = dropout(dy); row V is CLS.
 //
-// A block is one warp; it owns a slice of columns, a lane one or two of them, and adds positions one after
-// the other into a table of its own in shared memory: no two threads ever add to one number, so there are no
-// atomics and the order is fixed. Few such warps fit on a processor, so each keeps many loads in flight. The
-// parts are then added up in order.
-#include <type_traits>
-
+// Positions are sorted by token and cut into pieces of equal length. A thread sums 8 columns of a piece in
+// registers and puts the sum away where the token changes: into the table if all of the token's positions lie
+// in the piece. Else the token spans pieces, and its sum is a part: the tail of the piece that it begins in,
+// the head of every further one. Parts are added up in order. Nobody adds to what another thread adds to.
+#include "kernels/embed/embed_sort.cuh"
 #include "kernels/embed/embed_table.cuh"
 #include "kernels/rows/octet.cuh"
 
 namespace lra {
 namespace {
 
-template <class T>
-struct Slice {
-  using A = Accumulator<T>;
-  static constexpr int kEach = sizeof(T) == 8 ? 1 : 2;  // columns of a lane
-  static constexpr int kColumns = 32 * kEach;           // of a warp: embed_slice
-};
+constexpr int kSumThreads = 128, kPartWarps = 8;
+constexpr uint32_t kAll = 0xffffffffu;
 
-// A lane's elements of one position, as loaded: bfloat16 in pairs would else take a register each.
-template <class T>
-struct Few {
-  using Word = typename std::conditional<sizeof(T) == 2, unsigned, uint2>::type;
-  Word raw = {};
-
-  __device__ Accumulator<T> at(int i) const {
-    T e[Slice<T>::kEach];
-    memcpy(e, &raw, sizeof(e));
-    return static_cast<Accumulator<T>>(e[i]);
-  }
-};
-
-template <bool kVector, class T>
-__device__ Few<T> load_few(const T* p, int n) {
-  Few<T> few;
-  if constexpr (kVector) {
-    few.raw = __ldcs(reinterpret_cast<const typename Few<T>::Word*>(p));
-  } else {
-    T e[Slice<T>::kEach];
-#pragma unroll
-    for (int i = 0; i < Slice<T>::kEach; ++i) e[i] = i < n ? p[i] : static_cast<T>(0.f);
-    memcpy(&few.raw, e, sizeof(e));
-  }
-  return few;
-}
-
-// A lane's columns of one row of its table.
-template <class T>
-struct alignas(Slice<T>::kEach * sizeof(Accumulator<T>)) Cell {
-  Accumulator<T> e[Slice<T>::kEach];
-};
-
-// Adds four positions to the table. Their cells are read together, to wait once; where ids are equal the
-// later position continues from the earlier one's sum.
-template <class T>
-__device__ void add_four(Cell<T>* table, const int32_t (&id)[4], const Cell<T> (&g)[4]) {
-  Cell<T> cell[4];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) cell[i] = table[id[i] * 32];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-#pragma unroll
-    for (int e = 0; e < Slice<T>::kEach; ++e) {
-#pragma unroll
-      for (int h = 0; h < i; ++h) cell[i].e[e] = id[h] == id[i] ? cell[h].e[e] : cell[i].e[e];
-      cell[i].e[e] += g[i].e[e];
-    }
-  }
-#pragma unroll
-  for (int i = 0; i < 4; ++i) table[id[i] * 32] = cell[i];
-}
-
-// Dropout on four positions: every lane makes one Philox block of them, and they are dealt out through
-// `words`, [4, kColumns] 16-bit numbers. Lane l has the slots of positions l, l + 32, …; `row` is the first
-// of the four.
-template <class T>
-__device__ void drop_four(const DropoutDraw& draw, uint64_t stream, int64_t slots, int row, int64_t slice,
-                          int64_t width, PhiloxBlock* words, Cell<T> (&g)[4]) {
-  using S = Slice<T>;
-  constexpr int kOctets = S::kColumns / 8;
-  const int lane = static_cast<int>(threadIdx.x), mine = lane / kOctets % 4;
-  const int64_t slot = __shfl_sync(0xffffffffu, slots, (row + mine) % 32);
-  const uint64_t octet = static_cast<uint64_t>(slice * kOctets + lane % kOctets);
-  const PhiloxBlock block = dropout_block(draw.seed, stream, dropout_position(slot, width) / 8 + octet);
-  __syncwarp();
-  if (lane < 4 * kOctets) words[lane] = block;
-  __syncwarp();
-  const auto* bits = reinterpret_cast<const uint16_t*>(words) + lane * S::kEach;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-#pragma unroll
-    for (int e = 0; e < S::kEach; ++e) {
-      const bool kept = bits[i * S::kColumns + e] >= draw.rate.threshold;
-      g[i].e[e] = kept ? g[i].e[e] * static_cast<typename S::A>(draw.rate.scale) : 0;
-    }
-  }
-}
-
-// A lane's elements of one position after the other, up to the last; then zeros.
-template <class T, bool kVector>
-struct Reader {
-  const T* next;
-  int64_t left, width;
-  int n;
-
-  __device__ Few<T> read() {
-    const Few<T> few = left > 0 ? load_few<kVector>(next, n) : Few<T>{};
-    next += width;
-    --left;
-    return few;
-  }
-};
-
-// Ids and slots of the next positions: lane l has those of positions l, l + 32, … Beyond the last: 0.
-template <int kHeld, bool kDropout>
-struct Names {
-  int32_t id[kHeld];
-  int64_t slot[kHeld];
-
-  __device__ Names(const EmbedGradientArguments& a, int64_t first, int64_t last) {
-#pragma unroll
-    for (int h = 0; h < kHeld; ++h) {
-      const int64_t r = first + h * 32 + threadIdx.x;
-      id[h] = r < last ? __ldg(a.tokens + r) : 0;
-      slot[h] = kDropout && r < last ? __ldg(a.draw.slots + r) : 0;
-    }
-  }
-};
-
-// partial[part, v, slice] = Σ g[r] over the part's positions with tokens[r] = v.
-template <class T, bool kVector, bool kDropout>
-__global__ __launch_bounds__(32) void embed_sums_kernel(EmbedGradientArguments a) {
-  using S = Slice<T>;
-  constexpr int kAhead = sizeof(T) == 2 && !kDropout ? 64 : 32;  // positions whose loads are in flight
-  extern __shared__ __align__(16) unsigned char shared[];
-  auto* words = reinterpret_cast<PhiloxBlock*>(shared);  // [32]
-  const int lane = static_cast<int>(threadIdx.x);
-  Cell<T>* table = reinterpret_cast<Cell<T>*>(shared + 32 * sizeof(PhiloxBlock)) + lane;  // [V + 1, 32]
-  for (int64_t v = 0; v <= a.V; ++v) table[v * 32] = {};
-  const int64_t c = static_cast<int64_t>(blockIdx.y) * S::kColumns + lane * S::kEach;
-  const int n = c >= a.D ? 0 : a.D - c < S::kEach ? static_cast<int>(a.D - c) : S::kEach;
-  const int64_t size = (a.T + a.parts - 1) / a.parts, first = blockIdx.x * size;
-  const int64_t last = first + size < a.T ? first + size : a.T;
-  const uint64_t stream = kDropout ? dropout_stream(a.draw.site, *a.draw.step) : 0;
-  Reader<T, kVector> reader{static_cast<const T*>(a.dy) + first * a.D + c, n ? last - first : 0, a.D, n};
-  Few<T> ahead[kAhead];
-#pragma unroll
-  for (int j = 0; j < kAhead; ++j) ahead[j] = reader.read();
-  Names<kAhead / 32, kDropout> following(a, first, last);
-  for (int64_t r = first; r < last; r += kAhead) {
-    const Names<kAhead / 32, kDropout> now = following;
-    following = {a, r + kAhead, last};
-#pragma unroll
-    for (int j = 0; j < kAhead; j += 4) {
-      int32_t id[4];
-      Cell<T> g[4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        id[i] = __shfl_sync(0xffffffffu, now.id[j / 32], (j + i) % 32);
-#pragma unroll
-        for (int e = 0; e < S::kEach; ++e) g[i].e[e] = ahead[j + i].at(e);
-        ahead[j + i] = reader.read();
-      }
-      if (kDropout) drop_four<T>(a.draw, stream, now.slot[j / 32], j, blockIdx.y, a.D, words, g);
-      add_four<T>(table, id, g);
-    }
-  }
-  auto* out = static_cast<typename S::A*>(a.partial) + blockIdx.x * (a.V + 1) * a.D + c;
-  for (int64_t v = 0; v <= a.V; ++v) {
-    if (kVector && n) *reinterpret_cast<Cell<T>*>(out + v * a.D) = table[v * 32];
-    for (int e = 0; !kVector && e < n; ++e) out[v * a.D + e] = table[v * 32].e[e];
-  }
-}
-
-// The sums over the parts, in a fixed order: 8 threads take every 8th part of a column.
 template <class A>
-__global__ __launch_bounds__(256) void embed_parts_kernel(EmbedGradientArguments a) {
-  __shared__ A sums[8][32];
-  const int64_t v = blockIdx.y, c = static_cast<int64_t>(blockIdx.x) * 32 + threadIdx.x;
-  const A* partial = static_cast<const A*>(a.partial) + v * a.D + c;
-  A sum = 0;
-  if (c < a.D) {
-#pragma unroll 4
-    for (int64_t part = threadIdx.y; part < a.parts; part += 8)
-      sum += __ldg(partial + part * (a.V + 1) * a.D);
-  }
-  sums[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  A* into = v < a.V ? static_cast<A*>(a.d_table) : static_cast<A*>(a.d_cls);
-  if (threadIdx.y || c >= a.D || !into) return;
-  for (int i = 1; i < 8; ++i) sum += sums[i][threadIdx.x];
-  into[(v < a.V ? v * a.D : 0) + c] += sum;
-}
+struct alignas(16) Quad {
+  A e[4];
+};
 
-constexpr int kIds = 128;
+template <class A>
+struct TableSums {
+  const SortedToken* sorted;  // [EmbedPlan::records]
+  A *heads, *tails;           // [pieces, width]
+  A *d_table, *d_cls;
+  int64_t T, D, V, octets, piece, pieces;
 
-// Any vocabulary: a warp owns kIds ids and a slice of columns, and searches all tokens for its own.
-template <class T>
-__global__ __launch_bounds__(32) void embed_search_kernel(EmbedGradientArguments a) {
-  using S = Slice<T>;
-  using A = typename S::A;
-  __shared__ A table[kIds][S::kColumns];
-  const int lane = static_cast<int>(threadIdx.x);
-  for (int v = 0; v < kIds; ++v) {
-    for (int e = 0; e < S::kEach; ++e) table[v][lane * S::kEach + e] = 0;
-  }
-  const int64_t c = static_cast<int64_t>(blockIdx.y) * S::kColumns + lane * S::kEach;
-  const int n = c >= a.D ? 0 : a.D - c < S::kEach ? static_cast<int>(a.D - c) : S::kEach;
-  const int64_t first = static_cast<int64_t>(blockIdx.x) * kIds;
-  const bool drops = a.draw.rate.threshold;
-  const uint64_t stream = drops ? dropout_stream(a.draw.site, *a.draw.step) : 0;
-  for (int64_t from = 0; from < a.T; from += 32) {
-    const int64_t id = from + lane < a.T ? __ldg(a.tokens + from + lane) : -1;
-    uint32_t found = __ballot_sync(0xffffffffu, id >= first && id < first + kIds);
-    for (; found; found &= found - 1) {
-      const int at = __ffs(static_cast<int>(found)) - 1;
-      const int64_t r = from + at, v = __shfl_sync(0xffffffffu, id, at) - first;
-      if (n == 0) continue;
-      PhiloxBlock block = {};
-      if (drops)
-        block = dropout_block(a.draw.seed, stream, dropout_position(a.draw.slots[r], a.D) / 8 + c / kOctet);
-      const Few<T> g = load_few<false>(static_cast<const T*>(a.dy) + r * a.D + c, n);
-      for (int e = 0; e < S::kEach; ++e) {
-        const bool kept = !drops || dropout_bits(block, c % kOctet + e) >= a.draw.rate.threshold;
-        if (kept) table[v][lane * S::kEach + e] += g.at(e) * static_cast<A>(a.draw.rate.scale);
-      }
+  __device__ int64_t width() const { return octets * kOctet; }
+
+  // Columns column … column + kCount − 1 of token v; −1 is what fills up the last piece.
+  template <int kCount>
+  __device__ void add(int32_t v, int column, const A (&sum)[kCount]) const {
+    A* into = v < V ? d_table : d_cls;
+    if (!into || v < 0) return;
+    if (v < V) into += v * D;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      if (column + i < D) into[column + i] += sum[i];
     }
   }
-  for (int64_t v = first; v <= a.V && v < first + kIds; ++v) {
-    A* into = v < a.V ? static_cast<A*>(a.d_table) : static_cast<A*>(a.d_cls);
-    if (!into) continue;
-    if (v < a.V) into += v * a.D;
-    for (int e = 0; e < n; ++e) into[c + e] += table[v - first][lane * S::kEach + e];
+};
+
+// What a thread does for its piece and its octet of columns.
+template <class T, bool kAligned, bool kDropout>
+struct PieceSum {
+  using A = Accumulator<T>;
+  // Rows whose loads are in flight.
+  static constexpr int kAtOnce =
+      ((kDropout || !kAligned) && sizeof(T) < 8 ? 8 : 16) / static_cast<int>(sizeof(T));
+
+  const EmbedGradientArguments& a;
+  const TableSums<A>& s;
+  uint64_t stream;
+  int64_t piece;
+  int column;
+  int32_t token;  // whose sum this is
+  bool head;      // it began in an earlier piece
+  A sum[kOctet];
+
+  __device__ void put(A* parts) const {
+    auto* to = reinterpret_cast<Quad<A>*>(parts + piece * s.width() + column);
+    to[0] = {sum[0], sum[1], sum[2], sum[3]};
+    to[1] = {sum[4], sum[5], sum[6], sum[7]};
+  }
+
+  __device__ Octet<T> load(int32_t position) const {
+    const int width = static_cast<int>(a.D);
+    // An aligned row has all of an octet; so said, the load needs no condition.
+    return load_octet<kAligned>(static_cast<const T*>(a.dy) + static_cast<int64_t>(position) * width, column,
+                                kAligned ? column + 1 : width);
+  }
+
+  __device__ int64_t slot(int32_t position) const { return kDropout ? __ldg(a.draw.slots + position) : 0; }
+
+  __device__ void add(const Octet<T>& octet, int64_t slot_of_row) {
+    A g[kOctet];
+    widen(octet, g);
+    if (kDropout) drop_out(a.draw, stream, slot_of_row, column, static_cast<int>(a.D), g);
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) sum[i] += g[i];
+  }
+
+  // One row, perhaps of the next token.
+  __device__ void add(const SortedToken& row) {
+    if (row.token != token) {
+      head ? put(s.heads) : s.add(token, column, sum);
+      head = false;
+      token = row.token;
+#pragma unroll
+      for (int i = 0; i < kOctet; ++i) sum[i] = 0;
+    }
+    add(load(row.position), slot(row.position));
+  }
+
+  // Rows of the same token.
+  __device__ void add(const int32_t (&position)[kAtOnce]) {
+    Octet<T> octet[kAtOnce];
+    int64_t slots[kAtOnce];
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) {
+      octet[k] = load(position[k]);
+      slots[k] = slot(position[k]);
+    }
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) add(octet[k], slots[k]);
+  }
+};
+
+// kCount neighbours of the sorted positions.
+template <int kCount>
+struct SomeRows {
+  int32_t position[kCount], last_token;
+
+  __device__ explicit SomeRows(const SortedToken* row) {
+#pragma unroll
+    for (int k = 0; k < kCount; k += 2) {
+      const uint4 two = __ldg(reinterpret_cast<const uint4*>(row + k));  // position, token, position, token
+      position[k] = static_cast<int32_t>(two.x);
+      position[k + 1] = static_cast<int32_t>(two.z);
+      last_token = static_cast<int32_t>(two.w);
+    }
+  }
+};
+
+template <class T, bool kAligned, bool kDropout>
+__global__ __launch_bounds__(kSumThreads,
+                             sizeof(T) == 8 ? 4 : 6) void embed_sums_kernel(EmbedGradientArguments a,
+                                                                            TableSums<Accumulator<T>> s) {
+  using Sum = PieceSum<T, kAligned, kDropout>;
+  const int64_t index = static_cast<int64_t>(blockIdx.x) * kSumThreads + threadIdx.x,
+                piece = index / s.octets;
+  if (piece >= s.pieces) return;
+  const SortedToken *row = s.sorted + piece * s.piece, *const end = row + s.piece;
+  Sum sum{a,
+          s,
+          kDropout ? dropout_stream(a.draw.site, *a.draw.step) : 0,
+          piece,
+          static_cast<int>(index % s.octets) * kOctet,
+          row->token,
+          piece > 0 && row[-1].token == row->token,
+          {}};
+  SomeRows<Sum::kAtOnce> ahead(row);
+  for (; row < end; row += Sum::kAtOnce) {
+    const SomeRows<Sum::kAtOnce> rows = ahead;
+    ahead = SomeRows<Sum::kAtOnce>(row + Sum::kAtOnce);
+    if (rows.last_token == sum.token) {  // so are those between
+      sum.add(rows.position);
+    } else {
+#pragma unroll 1
+      for (int k = 0; k < Sum::kAtOnce; ++k) sum.add(row[k]);
+    }
+  }
+  if (sum.head) {
+    sum.put(s.heads);
+  } else if (end->token == sum.token) {
+    sum.put(s.tails);
+  } else {
+    s.add(sum.token, sum.column, sum.sum);
+  }
+}
+
+// A warp's columns of parts that lie one after the other.
+template <class A>
+struct Parts {
+  const A* first;  // lane's 4 columns of the first; null: beyond the width
+  int64_t width;
+
+  // sum += parts begin, begin + step, … before end
+  __device__ void add(int begin, int end, int step, Quad<A>& sum) const {
+    if (!first) return;
+#pragma unroll 4
+    for (int i = begin; i < end; i += step) {
+      const Quad<A> part = *reinterpret_cast<const Quad<A>*>(first + i * width);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) sum.e[e] += part.e[e];
+    }
+  }
+};
+
+// How many pieces after this one go on with the token that begins in it; 0 if none does. Same in all lanes.
+template <class A>
+__device__ int pieces_spanned(const TableSums<A>& s, int64_t piece, int lane) {
+  const int64_t begin = piece * s.piece, end = begin + s.piece;
+  if (end >= s.T) return 0;
+  const int32_t token = s.sorted[end - 1].token;
+  if (begin > 0 && s.sorted[begin - 1].token == token) return 0;
+  int count = 0;
+  for (uint32_t more = kAll; more == kAll;) {
+    const int64_t at = end + (count + lane) * s.piece;
+    more = __ballot_sync(kAll, at < s.T && s.sorted[at].token == token);
+    count += __popc(more);
+  }
+  return count;
+}
+
+// Adds up the parts of the tokens that span pieces: a warp for the token that begins in its piece, in 128
+// columns. Where there are many parts, all warps of the block take a share.
+template <class A>
+__global__ __launch_bounds__(kPartWarps * 32) void embed_parts_kernel(TableSums<A> s) {
+  constexpr int kAlone = 16;
+  __shared__ int spans[kPartWarps];
+  __shared__ Quad<A> shares[kPartWarps][32];
+  const int lane = static_cast<int>(threadIdx.x), warp = static_cast<int>(threadIdx.y);
+  const int column = static_cast<int>(blockIdx.y * 32 + threadIdx.x) * 4;
+  const auto parts = [&](const A* from, int64_t piece) {
+    return Parts<A>{column < s.width() ? from + piece * s.width() + column : nullptr, s.width()};
+  };
+  const auto add = [&](int64_t piece, const Quad<A>& sum) {
+    if (column < s.D) s.add(s.sorted[(piece + 1) * s.piece - 1].token, column, sum.e);
+  };
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kPartWarps, mine = first + warp;
+  const int span = pieces_spanned(s, mine, lane);
+  if (span > 0 && span <= kAlone) {
+    Quad<A> sum = {};
+    parts(s.tails, mine).add(0, 1, 1, sum);
+    parts(s.heads, mine + 1).add(0, span, 1, sum);
+    add(mine, sum);
+  }
+  if (lane == 0) spans[warp] = span;
+  __syncthreads();
+  for (int w = 0; w < kPartWarps; ++w) {
+    if (spans[w] <= kAlone) continue;
+    Quad<A> sum = {};
+    parts(s.heads, first + w + 1).add(warp, spans[w], kPartWarps, sum);
+    shares[warp][lane] = sum;
+    __syncthreads();
+    if (warp == 0) {
+      parts(s.tails, first + w).add(0, 1, 1, sum);
+      for (int other = 1; other < kPartWarps; ++other) {
+        for (int e = 0; e < 4; ++e) sum.e[e] += shares[other][lane].e[e];
+      }
+      add(first + w, sum);
+    }
+    __syncthreads();
   }
 }
 
 unsigned blocks(int64_t n, int64_t each) { return static_cast<unsigned>((n + each - 1) / each); }
 
-template <class T, bool kVector, bool kDropout>
-cudaError_t start_sums(const EmbedGradientArguments& a, cudaStream_t stream) {
-  using S = Slice<T>;
-  const size_t shared = 32 * sizeof(PhiloxBlock) + (a.V + 1) * S::kColumns * sizeof(typename S::A);
-  const auto kernel = embed_sums_kernel<T, kVector, kDropout>;
-  const cudaError_t error =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
-  if (error != cudaSuccess) return error;
-  const dim3 grid(static_cast<unsigned>(a.parts), blocks(a.D, S::kColumns));
-  kernel<<<grid, 32, shared, stream>>>(a);
-  return cudaSuccess;
-}
-
 template <class T>
-cudaError_t start(const EmbedGradientArguments& a, cudaStream_t stream) {
-  using S = Slice<T>;
-  using A = typename S::A;
-  if (a.parts == 0) {
-    embed_search_kernel<T><<<dim3(blocks(a.V + 1, kIds), blocks(a.D, S::kColumns)), 32, 0, stream>>>(a);
-    return cudaSuccess;
-  }
-  const bool vector = a.D % S::kEach == 0 && reinterpret_cast<uintptr_t>(a.dy) % (S::kEach * sizeof(T)) == 0;
-  const bool dropout = a.draw.rate.threshold != 0;
-  const cudaError_t error =
-      vector    ? dropout ? start_sums<T, true, true>(a, stream) : start_sums<T, true, false>(a, stream)
-         : dropout ? start_sums<T, false, true>(a, stream)
-                : start_sums<T, false, false>(a, stream);
-  if (error != cudaSuccess) return error;
-  embed_parts_kernel<A><<<dim3(blocks(a.D, 32), static_cast<unsigned>(a.V + 1)), dim3(32, 8), 0, stream>>>(a);
-  return cudaSuccess;
+void start(const EmbedGradientArguments& a, cudaStream_t stream) {
+  using A = Accumulator<T>;
+  const EmbedPlan plan(a.T, a.D, a.V);
+  auto* partial = static_cast<A*>(a.partial);
+  const TableSums<A> s{sort_tokens(plan, a.tokens, a.sort, stream),
+                       partial,
+                       partial + plan.pieces * plan.width(),
+                       static_cast<A*>(a.d_table),
+                       static_cast<A*>(a.d_cls),
+                       a.T,
+                       a.D,
+                       a.V,
+                       plan.octets,
+                       plan.piece,
+                       plan.pieces};
+  const bool aligned = all_aligned(a.D, static_cast<const T*>(a.dy)), dropout = a.draw.rate.threshold != 0;
+  const auto kernel = aligned ? dropout ? embed_sums_kernel<T, true, true> : embed_sums_kernel<T, true, false>
+                      : dropout ? embed_sums_kernel<T, false, true>
+                                : embed_sums_kernel<T, false, false>;
+  kernel<<<blocks(plan.pieces * plan.octets, kSumThreads), kSumThreads, 0, stream>>>(a, s);
+  const dim3 grid(blocks(plan.pieces, kPartWarps), blocks(plan.width(), 128)), block(32, kPartWarps);
+  embed_parts_kernel<A><<<grid, block, 0, stream>>>(s);
 }
 
 }  // namespace
 
 cudaError_t embed_table_backward(const EmbedGradientArguments& a, cudaStream_t stream) {
   if (a.T == 0 || (!a.d_table && !a.d_cls)) return cudaSuccess;
-  if (a.element == 2) return start<__nv_bfloat16>(a, stream);
-  return a.element == 4 ? start<float>(a, stream) : start<double>(a, stream);
+  if (a.element == 2) start<__nv_bfloat16>(a, stream);
+  if (a.element == 4) start<float>(a, stream);
+  if (a.element == 8) start<double>(a, stream);
+  return cudaGetLastError();
 }
 
 }  // namespace lra

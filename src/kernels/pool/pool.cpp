@@ -123,8 +123,13 @@ void backward_cpu(const PoolBackwardArguments& g) {
   }
 }
 
-PoolArguments arguments(const PoolInput& input, const Tensor& partial, const Tensor& statistics,
-                        const Tensor& mean) {
+int64_t parts_of(const PoolInput& input, int64_t gpu_blocks) {
+  if (input.x.is_cuda()) return pool_segments(input.x.size(0), gpu_blocks);
+  return std::max<int64_t>(1, (input.rows.longest + kPoolChunk - 1) / kPoolChunk);
+}
+
+PoolArguments arguments(const PoolInput& input, const Tensor& partial, int64_t parts,
+                        const Tensor& statistics, const Tensor& mean) {
   const Rows& rows = input.rows;
   return {input.x.const_data_ptr(),
           data_or_null(input.branch),
@@ -135,8 +140,8 @@ PoolArguments arguments(const PoolInput& input, const Tensor& partial, const Ten
           input.x.size(0),
           input.x.size(1),
           rows.count,
-          std::max<int64_t>(1, (rows.longest + kPoolChunk - 1) / kPoolChunk),
           mutable_data_or_null(partial),
+          parts,
           mutable_data_or_null(statistics),
           mean.mutable_data_ptr(),
           input.weight.const_data_ptr(),
@@ -152,10 +157,11 @@ class PoolFunction : public torch::autograd::Function<PoolFunction> {
     const auto wide = weight.options().requires_grad(false);
     const Tensor mean = torch::empty({input.rows.count, D}, wide);
     const Tensor statistics = training ? torch::empty({T, 2}, wide) : Tensor();
-    const int64_t parts = std::max<int64_t>(1, (input.rows.longest + kPoolChunk - 1) / kPoolChunk);
-    const Tensor partial = torch::empty({input.rows.count, parts, D}, wide);
+    const int64_t parts = parts_of(input, pool_forward_blocks(static_cast<int>(x.element_size()))),
+                  rows = input.rows.count;
+    const Tensor partial = torch::empty({x.is_cuda() ? parts + rows : parts * rows, D}, wide);
     Tensor pooled = torch::empty({input.rows.count, D}, wide);
-    const PoolForwardArguments f{arguments(input, partial, statistics, mean), offset.const_data_ptr(),
+    const PoolForwardArguments f{arguments(input, partial, parts, statistics, mean), offset.const_data_ptr(),
                                  pooled.mutable_data_ptr()};
     if (x.is_cuda()) {
       launch(pool_forward_cuda, f, "pool");
@@ -185,11 +191,11 @@ class PoolFunction : public torch::autograd::Function<PoolFunction> {
     const Tensor d_x = torch::empty_like(input.x);
     const bool dropped = input.branch.defined() && input.dropout.active();
     const Tensor d_branch = dropped ? torch::empty_like(input.x) : Tensor();
-    const int64_t parts = std::max<int64_t>(1, (input.rows.longest + kPoolChunk - 1) / kPoolChunk);
-    const Tensor partial = d_bias.into.defined()
-                               ? torch::empty({input.rows.count, parts, d_x.size(1)}, d_pooled.options())
-                               : Tensor();
-    const PoolBackwardArguments g{arguments(input, partial, saved[5], saved[6]),
+    const int64_t parts = parts_of(input, kPoolBackwardBlocks);
+    const int64_t sums = d_x.is_cuda() ? parts : parts * input.rows.count;
+    const Tensor partial =
+        d_bias.into.defined() ? torch::empty({sums, d_x.size(1)}, d_pooled.options()) : Tensor();
+    const PoolBackwardArguments g{arguments(input, partial, parts, saved[5], saved[6]),
                                   d_pooled.const_data_ptr(),
                                   d_x.mutable_data_ptr(),
                                   mutable_data_or_null(d_branch),

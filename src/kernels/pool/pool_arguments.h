@@ -15,9 +15,10 @@ struct PoolArguments {
   const int32_t* offsets;  // [B + 1]
   const int32_t* lengths;  // [B]; null: only the first position of a row is pooled
   int64_t T, D, B;
-  int64_t parts;     // chunks of the longest row
-  void* partial;     // [B, parts, D]: sums over chunks, of u and of d_branch; backward: null if no d_bias is
-                     // wanted
+  // Sums over parts of rows: of u forwards; of d_branch backwards, where null if no d_bias is wanted. CPU:
+  // [B, parts, D] with a part for each chunk of the longest row. GPU: see pool_segments.
+  void* partial;
+  int64_t parts;
   void* statistics;  // [T, 2]: mean and 1 / σ; forward: null if not wanted
   void* mean;        // [B, D]: ū
   const void* weight;
@@ -41,8 +42,25 @@ struct PoolBackwardArguments {
 };
 extern CudaLauncher<PoolBackwardArguments> pool_backward_cuda;
 
-// Positions summed into one partial sum: fixed, so that a sum does not depend on the device.
+// Positions summed into one partial sum on the CPU: fixed, so that a sum does not depend on the number of
+// threads.
 inline constexpr int64_t kPoolChunk = 128;
+
+// On a GPU each block takes a segment of the buffer, whichever rows lie there: all segments are of one size,
+// and there are as many as an H200 (132 multiprocessors) holds blocks at a time. Constants and not the
+// device's own numbers, so that sums are the same bits on every device. Forwards, where segment s and row b
+// meet, their sum is row s + b of `partial` [segments + B, D]: no other two share it, as both go up along the
+// buffer. Backwards `partial` is [segments, D].
+LRA_HOST_DEVICE constexpr int64_t pool_forward_blocks(int element) { return (element == 2 ? 3 : 2) * 132; }
+inline constexpr int64_t kPoolBackwardBlocks = 2 * 132;
+LRA_HOST_DEVICE inline int64_t pool_segment_size(int64_t positions, int64_t blocks) {
+  return positions > blocks ? (positions + blocks - 1) / blocks : 1;
+}
+inline int64_t pool_segments(int64_t positions, int64_t blocks) {
+  const int64_t size = pool_segment_size(positions, blocks);
+  return positions > 0 ? (positions + size - 1) / size : 1;
+}
+
 inline constexpr int64_t kPoolWidest = 4096;
 inline constexpr double kPoolEpsilon = 1e-6;
 

@@ -57,7 +57,11 @@ INSTANTIATE_TEST_SUITE_P(OddSizes, PoolGpuTest,
                                          PoolExample{{300, 129, 1}, true, 40, true, true, false, 0.1, 300},
                                          PoolExample{{200, 128}, false, 512, true, true, false, 0.1, 1},
                                          PoolExample{{20, 9}, false, 1030, true, true, false, 0.1, 1},
-                                         PoolExample{{20, 9}, false, 4096, true, true, false, 0, 1}));
+                                         PoolExample{{20, 9}, false, 4096, true, true, false, 0, 1},
+                                         // segments of many positions, several rows in one
+                                         PoolExample{
+                                             {3000, 17, 1, 900}, true, 256, true, true, false, 0.1, 5000},
+                                         PoolExample{{7, 2, 5000, 40}, true, 77, true, true, false, 0, 0}));
 
 }  // namespace
 }  // namespace lra

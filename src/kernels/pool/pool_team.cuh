@@ -1,7 +1,8 @@
 // How pooling is laid out on CUDA, for both directions.
 //
-// A team of 4 to 256 threads, the fewest that hold a position in registers with two octets each, takes one
-// position at a time; a block of 256 threads takes a chunk of a row. Loops are uniform in a block, so that
+// A block of 256 threads takes a segment of the buffer (pool_segments) and goes through the rows in it. A
+// team of 8 to 256 threads, the fewest that hold a position in registers with two octets each, takes one
+// position at a time; while it works on one, the next is being read. Loops are uniform in a block, so that
 // the sums across a team may use its barrier.
 #pragma once
 #include "kernels/pool/pool_arguments.h"
@@ -10,40 +11,74 @@
 namespace lra {
 
 inline constexpr int kPoolThreads = 256, kPoolHeld = 2;  // threads of a block, octets of a thread
-inline constexpr int kPoolShared = kPoolThreads * kPoolHeld * kOctet;
+inline constexpr int64_t kPoolMostPositions = 1 << 30;   // they are counted in 32 bits
 
-// The thread's place in its team, and which columns it holds: those of octets lane and lane + size.
-struct PoolTeam {
-  int size, index, count, lane;
+template <class Element, int kLanes_, bool kAligned_>
+struct PoolPlan {
+  using T = Element;
+  using A = Accumulator<T>;
+  using Held = A[kPoolHeld][kOctet];
+  static constexpr bool kAligned = kAligned_;
+  static constexpr int kLanes = kLanes_, kTeams = kPoolThreads / kLanes;
+  static constexpr int kColumns = kLanes * kPoolHeld * kOctet;  // of a team
 
-  __device__ explicit PoolTeam(int threads)
-      : size(threads),
-        index(static_cast<int>(threadIdx.x) / threads),
-        count(kPoolThreads / threads),
-        lane(static_cast<int>(threadIdx.x) % threads) {}
-  __device__ int column(int k) const { return (lane + k * size) * kOctet; }
+  // The thread's place: of the columns it holds octets lane and lane + kLanes.
+  __device__ static int team() { return static_cast<int>(threadIdx.x) / kLanes; }
+  __device__ static int lane() { return static_cast<int>(threadIdx.x) % kLanes; }
+  __device__ static int column(int k) { return (lane() + k * kLanes) * kOctet; }
 };
 
-template <class A>
-using PoolHeld = A[kPoolHeld][kOctet];
+// Positions that a block has of row b: those that count are first … live − 1, the others live … last − 1.
+struct PoolPiece {
+  int first, live, last;
+};
+struct PoolSegment {
+  int begin, end;
+
+  __device__ PoolSegment(const PoolArguments& a, int64_t blocks) {
+    const int64_t size = pool_segment_size(a.T, blocks), from = blockIdx.x * size;
+    begin = static_cast<int>(from);
+    end = static_cast<int>(from + size < a.T ? from + size : a.T);
+  }
+  __device__ PoolPiece piece(const PoolArguments& a, int64_t b) const {
+    const PoolRow row = pool_row(a, b);
+    const auto start = static_cast<int>(row.start), live = start + static_cast<int>(row.length),
+               last = start + static_cast<int>(row.span);
+    return {start > begin ? start : begin, live < end ? live : end, last < end ? last : end};
+  }
+  // The row at its beginning: the last that does not start behind it. All threads of the block come here.
+  __device__ int64_t first_row(const PoolArguments& a) const {
+    int64_t rows = 0;
+    for (int64_t from = 0; from < a.B; from += kPoolThreads) {
+      const int64_t b = from + threadIdx.x;
+      const int before = __syncthreads_count(b < a.B && a.offsets[b] <= begin);
+      rows += before;
+      if (before < kPoolThreads) break;
+    }
+    return rows > 0 ? rows - 1 : 0;
+  }
+};
 
 // The sum over a team, for all its threads. Every thread of the block must come here.
-template <class A>
-__device__ inline A team_sum(A value, const PoolTeam& team, A* scratch /* [kPoolThreads / 32] */) {
-  for (int o = (team.size < 32 ? team.size : 32) / 2; o > 0; o /= 2)
+template <class P, class A = typename P::A>
+__device__ inline A team_sum(A value, A* scratch /* [kPoolThreads / 32] */) {
+#pragma unroll
+  for (int o = (P::kLanes < 32 ? P::kLanes : 32) / 2; o > 0; o /= 2)
     value += __shfl_xor_sync(0xffffffffu, value, o);
-  if (team.size <= 32) return value;
-  const int warp = static_cast<int>(threadIdx.x) / 32, warps = team.size / 32;
-  __syncthreads();  // the last sum has been read
-  if (threadIdx.x % 32 == 0) scratch[warp] = value;
-  __syncthreads();
-  A sum = 0;
-  for (int w = 0; w < warps; ++w) sum += scratch[team.index * warps + w];
-  return sum;
+  if constexpr (P::kLanes > 32) {
+    constexpr int kWarps = P::kLanes / 32;
+    __syncthreads();  // the last sum has been read
+    if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = value;
+    __syncthreads();
+    value = 0;
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w) value += scratch[P::team() * kWarps + w];
+  }
+  return value;
 }
 
 template <class A>
-__device__ inline A sum_of(const PoolHeld<A>& x) {
+__device__ inline A sum_of(const A (&x)[kPoolHeld][kOctet]) {
   A sum = 0;
 #pragma unroll
   for (int k = 0; k < kPoolHeld; ++k) {
@@ -53,99 +88,103 @@ __device__ inline A sum_of(const PoolHeld<A>& x) {
   return sum;
 }
 
-// The bias in shared memory, zeros beyond the width: parameters lie on no particular boundary.
-template <class A>
-__device__ inline void share_bias(const PoolArguments& a, A* shared /* [kPoolShared] */) {
+// The bias in shared memory, zeros beyond the width: parameters lie on no particular boundary. `shared` may
+// have been in use: there is a barrier first.
+template <class P>
+__device__ inline void share_bias(const PoolArguments& a, typename P::A* shared) {
   if (!a.bias) return;
-  for (int c = static_cast<int>(threadIdx.x); c < kPoolShared; c += kPoolThreads) {
-    shared[c] = c < a.D ? static_cast<const A*>(a.bias)[c] : 0;
+  const auto width = static_cast<int>(a.D);
+  __syncthreads();
+#pragma unroll 1
+  for (int c = static_cast<int>(threadIdx.x); c < P::kColumns; c += kPoolThreads) {
+    shared[c] = c < width ? static_cast<const typename P::A*>(a.bias)[c] : 0;
   }
   __syncthreads();
 }
 
-// Bit i: element i of the octet is kept.
-__device__ inline uint32_t kept_octet(const DropoutDraw& draw, uint64_t stream, int64_t r, int c,
-                                      int64_t width) {
-  const PhiloxBlock block =
-      dropout_block(draw.seed, stream,
-                    (dropout_position(__ldg(draw.slots + r), width) + static_cast<uint64_t>(c)) / kOctet);
-  uint32_t kept = 0;
-#pragma unroll
-  for (int i = 0; i < kOctet; ++i) {
-    kept |= static_cast<uint32_t>(dropout_bits(block, i) >= draw.rate.threshold) << i;
-  }
-  return kept;
-}
+// What is read of position r; zeros from position `end` on and beyond the width.
+template <class P>
+struct PoolRead {
+  using T = typename P::T;
+  Octet<T> x[kPoolHeld], branch[kPoolHeld];
+  int64_t slot;
 
-template <class A>
-__device__ inline void drop(A (&x)[kOctet], uint32_t kept, float scale) {
+  __device__ PoolRead(const PoolArguments& a, int r, int end, bool draws) {
+    const int width = r < end ? static_cast<int>(a.D) : 0;
+    const uint64_t start = uint64_t{static_cast<uint32_t>(r)} * static_cast<uint32_t>(a.D);
 #pragma unroll
-  for (int i = 0; i < kOctet; ++i) x[i] = (kept >> i) & 1u ? x[i] * static_cast<A>(scale) : A(0);
-}
+    for (int k = 0; k < kPoolHeld; ++k) {
+      x[k] = load_octet<P::kAligned>(static_cast<const T*>(a.x) + start, P::column(k), width);
+      branch[k] = load_octet<P::kAligned>(static_cast<const T*>(a.branch) + start, P::column(k),
+                                          a.branch ? width : 0);
+    }
+    slot = draws && r < end ? a.draw.slots[r] : 0;
+  }
 
-// x + dropout(branch + bias) at position r; zeros beyond the width. kept: dropout's choice for each octet.
-template <class T, bool kAligned>
-__device__ inline void load_sum(const PoolArguments& a, const PoolTeam& team, const Accumulator<T>* bias,
-                                uint64_t stream, int64_t r, PoolHeld<Accumulator<T>>& s,
-                                uint32_t (&kept)[kPoolHeld]) {
-  using A = Accumulator<T>;
-  const int width = static_cast<int>(a.D);
-  Octet<T> x[kPoolHeld], branch[kPoolHeld] = {};
+  // s = x + dropout(branch + bias), and dropout's numbers.
+  __device__ void sum(const PoolArguments& a, const DropoutKeys& keys, const typename P::A* bias, bool draws,
+                      uint64_t stream, typename P::Held& s, PhiloxBlock (&bits)[kPoolHeld]) const {
+    const int width = static_cast<int>(a.D);
 #pragma unroll
-  for (int k = 0; k < kPoolHeld; ++k) {
-    x[k] = load_octet<kAligned>(static_cast<const T*>(a.x) + r * a.D, team.column(k), width);
-    if (a.branch)
-      branch[k] = load_octet<kAligned>(static_cast<const T*>(a.branch) + r * a.D, team.column(k), width);
-  }
+    for (int k = 0; k < kPoolHeld; ++k) {
+      typename P::A y[kOctet];
+      widen(x[k], s[k]);
+      widen(branch[k], y);
+      if (a.bias) {
 #pragma unroll
-  for (int k = 0; k < kPoolHeld; ++k) {
-    widen(x[k], s[k]);
-    if (!a.branch) continue;
-    A y[kOctet];
-    widen(branch[k], y);
-    if (a.bias) {
+        for (int i = 0; i < kOctet; ++i) y[i] += bias[P::column(k) + i];
+      }
+      if (draws) {
+        bits[k] = draw_octet(keys, stream, slot, P::column(k), width);
+        drop_out(bits[k], a.draw.rate, y);
+      }
 #pragma unroll
-      for (int i = 0; i < kOctet; ++i) y[i] += bias[team.column(k) + i];
+      for (int i = 0; i < kOctet; ++i) s[k][i] += y[i];
     }
-    if (a.draw.rate.threshold) {
-      kept[k] = kept_octet(a.draw, stream, r, team.column(k), a.D);
-      drop(y, kept[k], a.draw.rate.scale);
-    }
-#pragma unroll
-    for (int i = 0; i < kOctet; ++i) s[k][i] += y[i];
   }
-}
+};
 
 // out[c] = the sum over teams, in their order. `shared` may have been in use: there is a barrier first.
-template <class A>
-__device__ inline void add_teams(const PoolHeld<A>& total, const PoolTeam& team, int64_t D, A* shared,
-                                 A* out) {
+template <class P>
+__device__ inline void add_teams(const typename P::Held& total, int width, typename P::A* shared,
+                                 typename P::A* out) {
   __syncthreads();
 #pragma unroll
   for (int k = 0; k < kPoolHeld; ++k) {
 #pragma unroll
-    for (int i = 0; i < kOctet; ++i) {
-      shared[team.index * team.size * kPoolHeld * kOctet + team.column(k) + i] = total[k][i];
-    }
+    for (int i = 0; i < kOctet; ++i) shared[P::team() * P::kColumns + P::column(k) + i] = total[k][i];
   }
   __syncthreads();
-  for (int64_t c = threadIdx.x; c < D; c += kPoolThreads) {
-    A sum = 0;
-    for (int t = 0; t < team.count; ++t) sum += shared[t * team.size * kPoolHeld * kOctet + c];
+#pragma unroll 1
+  for (int c = static_cast<int>(threadIdx.x); c < width; c += kPoolThreads) {
+    typename P::A sum = 0;
+    for (int t = 0; t < P::kTeams; ++t) sum += shared[t * P::kColumns + c];
     out[c] = sum;
   }
 }
 
-inline unsigned pool_blocks(int64_t n, int64_t each) { return static_cast<unsigned>((n + each - 1) / each); }
-
-inline int pool_team_threads(int64_t D) {
-  int threads = 4;
-  while (threads * kPoolHeld * kOctet < D) threads *= 2;
-  return threads;
+// start(plan) with the fewest lanes for this width.
+template <class T, bool kAligned, class Start>
+void choose_pool_plan(int64_t width, const Start& start) {
+  if constexpr (kAligned) {
+    if (width <= 128) return start(PoolPlan<T, 8, true>());
+    if (width <= 256) return start(PoolPlan<T, 16, true>());
+  }
+  if (width <= 512) return start(PoolPlan<T, 32, kAligned>());
+  if constexpr (kAligned) {
+    if (width <= 1024) return start(PoolPlan<T, 64, true>());
+    if (width <= 2048) return start(PoolPlan<T, 128, true>());
+  }
+  start(PoolPlan<T, 256, kAligned>());
 }
 
-inline bool pool_aligned(const PoolArguments& a) {
-  return all_aligned(a.D, static_cast<const char*>(a.x), static_cast<const char*>(a.branch));
+template <class Start>
+void choose_pool_plan(int element, bool aligned, int64_t width, const Start& start) {
+  if (element == 2 && aligned) choose_pool_plan<__nv_bfloat16, true>(width, start);
+  if (element == 2 && !aligned) choose_pool_plan<__nv_bfloat16, false>(width, start);
+  if (element == 4 && aligned) choose_pool_plan<float, true>(width, start);
+  if (element == 4 && !aligned) choose_pool_plan<float, false>(width, start);
+  if (element == 8) choose_pool_plan<double, false>(width, start);  // not for speed: one kernel will do
 }
 
 }  // namespace lra

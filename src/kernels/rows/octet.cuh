@@ -1,6 +1,7 @@
 // What a thread of a row-wise kernel holds: 8 neighbouring elements of a row. That is 16 bytes of bfloat16,
 // one memory transaction, and what one Philox block of dropout draws for (dropout/bits.h).
 #pragma once
+#include <cstring>
 #include <type_traits>
 
 #include <cuda_bf16.h>
@@ -103,8 +104,8 @@ __device__ inline Octet<T> narrow(const Accumulator<T> (&values)[kOctet]) {
   if constexpr (sizeof(T) == 2) {
 #pragma unroll
     for (int i = 0; i < kOctet / 2; ++i) {
-      const __nv_bfloat162_raw pair = __floats2bfloat162_rn(values[2 * i], values[2 * i + 1]);
-      octet.words[i] = pair.x | static_cast<uint32_t>(pair.y) << 16;
+      const auto pair = __floats2bfloat162_rn(values[2 * i], values[2 * i + 1]);
+      memcpy(&octet.words[i], &pair, sizeof(pair));
     }
   } else {
 #pragma unroll
@@ -130,18 +131,61 @@ __device__ inline void load_parameter(const void* parameter, int column, int wid
   }
 }
 
-template <class A>
-__device__ inline void drop_out(const DropoutDraw& draw, uint64_t stream, int64_t slot, int column, int width,
-                                A (&values)[kOctet]) {
+// The keys of Philox's rounds. A kernel that is given them as an argument reads them where it uses them, from
+// constant memory: neither instructions nor registers.
+struct DropoutKeys {
+  uint32_t first[7], second[7];
+};
+LRA_HOST_DEVICE inline DropoutKeys dropout_keys(const DropoutDraw& draw) {
+  DropoutKeys keys;
+  for (uint32_t round = 0; round < 7; ++round) {
+    keys.first[round] = static_cast<uint32_t>(draw.seed) + round * 0x9E3779B9u;
+    keys.second[round] = static_cast<uint32_t>(draw.seed >> 32) + round * 0xBB67AE85u;
+  }
+  return keys;
+}
+
+// The random words of the octet at `column`: dropout_block() of dropout/bits.h, the same bits. Written out
+// with the two halves of each product apart, which compiles to one wide multiplication where a product of
+// 64-bit numbers takes an addition more.
+__device__ inline PhiloxBlock draw_octet(const DropoutKeys& keys, uint64_t stream, int64_t slot, int column,
+                                         int width) {
   // (dropout_position(slot, width) + column) / 8
   const auto blocks = static_cast<uint32_t>(width + kOctet - 1) / kOctet,
              here = static_cast<uint32_t>(column) / kOctet;
-  const PhiloxBlock block = dropout_block(draw.seed, stream, static_cast<uint64_t>(slot) * blocks + here);
-  const A scale = static_cast<A>(draw.rate.scale);
+  const uint64_t index = static_cast<uint64_t>(slot) * blocks + here;
+  auto c0 = static_cast<uint32_t>(index), c1 = static_cast<uint32_t>(index >> 32);
+  auto c2 = static_cast<uint32_t>(stream), c3 = static_cast<uint32_t>(stream >> 32);
+  constexpr uint32_t kFirst = 0xD2511F53u, kSecond = 0xCD9E8D57u;
+#pragma unroll
+  for (int round = 0; round < 7; ++round) {
+    const uint32_t high0 = __umulhi(kFirst, c0), low0 = kFirst * c0;
+    const uint32_t high1 = __umulhi(kSecond, c2), low1 = kSecond * c2;
+    c0 = high1 ^ c1 ^ keys.first[round];
+    c1 = low1;
+    c2 = high0 ^ c3 ^ keys.second[round];
+    c3 = low0;
+  }
+  return {{c0, c1, c2, c3}};
+}
+
+// Kept elements are multiplied by the rate's scale, others become 0; the threshold is over 0.
+template <class A>
+__device__ inline void drop_out(const PhiloxBlock& block, DropoutRate rate, A (&values)[kOctet]) {
+  // dropout_bits(block, i) >= threshold, compared in the upper half of a word: what is below does not matter
+  const uint32_t dropped = (rate.threshold << 16) - 1;
+  const A scale = static_cast<A>(rate.scale);
 #pragma unroll
   for (int i = 0; i < kOctet; ++i) {
-    values[i] = dropout_bits(block, i) >= draw.rate.threshold ? values[i] * scale : A(0);
+    const uint32_t word = block.word[i / 2];
+    values[i] = (i % 2 ? word : word << 16) > dropped ? values[i] * scale : A(0);
   }
+}
+
+template <class A>
+__device__ inline void drop_out(const DropoutDraw& draw, uint64_t stream, int64_t slot, int column, int width,
+                                A (&values)[kOctet]) {
+  drop_out(draw_octet(dropout_keys(draw), stream, slot, column, width), draw.rate, values);
 }
 
 // 16-byte accesses can be used on all of these tensors [T, width].
@@ -158,6 +202,17 @@ inline unsigned looping_blocks(int64_t single_turn_blocks, int64_t turns) {
   const int64_t few = single_turn_blocks < kRoom ? single_turn_blocks : kRoom;
   const int64_t many = (single_turn_blocks + turns - 1) / turns;
   return static_cast<unsigned>(few > many ? few : many);
+}
+
+// Blocks of a kernel that the device holds at a time: for kernels that start one for each of these places and
+// let it loop, where it costs to begin.
+template <class Kernel>
+int64_t resident_blocks(Kernel* kernel, int threads) {
+  int device = 0, multiprocessors = 1, blocks = 1;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
+  cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, 0);
+  return int64_t{multiprocessors} * (blocks > 0 ? blocks : 1);
 }
 
 }  // namespace lra

@@ -5,6 +5,35 @@
 
 namespace lra {
 
+// Σ_i at(i), i = 0 … count − 1, for each of the kColumns columns of a block of (kColumns, kRows) threads,
+// which must all come here, once. Thread (x, y) takes every kRows-th i, from y on; thread (x, 0) is given the
+// sum.
+template <int kColumns, int kRows, class A, class At>
+__device__ inline A block_sum(int64_t count, const At& at) {
+  constexpr int kAtOnce = 9;  // loads in flight: with 64 rows all of the at most 528 there are
+  constexpr int kWarps = kColumns * kRows / 32;
+  __shared__ A sums[kWarps][kColumns];
+  A sum = 0;
+  for (int64_t first = threadIdx.y; first < count; first += kAtOnce * kRows) {
+    A values[kAtOnce];
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) {
+      values[k] = first + k * kRows < count ? at(first + k * kRows) : A(0);
+    }
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) sum += values[k];
+  }
+#pragma unroll
+  for (int offset = kColumns; offset < 32; offset *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, offset);
+  const int thread = static_cast<int>(threadIdx.y) * kColumns + static_cast<int>(threadIdx.x);
+  if (thread % 32 < kColumns) sums[thread / 32][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y > 0) return 0;
+#pragma unroll
+  for (int warp = 1; warp < kWarps; ++warp) sum += sums[warp][threadIdx.x];
+  return sum;
+}
+
 template <class A>
 struct PartialSums {
   const A* partial;         // [blocks, outputs, width]
@@ -13,30 +42,26 @@ struct PartialSums {
   A* into[3];  // [width] each, added to; null: not wanted
 };
 
-inline constexpr int kSumColumns = 32, kSumRows = 16;  // threads of a block
+// Few columns (a sector of memory) and many rows: there are more blocks to read from than columns to sum.
+inline constexpr int kSumColumns = 8, kSumRows = 64;
 
-// into[o][c] += Σ_b partial[b][o][c]; block (x, y): 32 columns of output y
+// into[o][c] += Σ_b partial[b][o][c]; block (x, y): 8 columns of output y
 template <class A>
-__global__ void partial_sums_kernel(PartialSums<A> s) {
-  __shared__ A sums[kSumRows][kSumColumns];
+__global__ void __launch_bounds__(kSumColumns* kSumRows) partial_sums_kernel(PartialSums<A> s) {
   A* into = blockIdx.y == 0 ? s.into[0] : blockIdx.y == 1 ? s.into[1] : s.into[2];
   if (!into) return;
   const int64_t column = static_cast<int64_t>(blockIdx.x) * kSumColumns + threadIdx.x;
-  A sum = 0;
-  if (column < s.width) {
-    const A* from = s.partial + blockIdx.y * s.width + column;
-#pragma unroll 8
-    for (int64_t b = threadIdx.y; b < s.blocks; b += kSumRows) sum += from[b * s.outputs * s.width];
-  }
-  sums[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y > 0 || column >= s.width) return;
-  for (int r = 1; r < kSumRows; ++r) sum += sums[r][threadIdx.x];
-  into[column] += sum;
+  const bool adds = threadIdx.y == 0 && column < s.width;
+  const A before = adds ? into[column] : A(0);
+  const A* from = s.partial + blockIdx.y * s.width + column;
+  const A sum = block_sum<kSumColumns, kSumRows, A>(column < s.width ? s.blocks : 0,
+                                                    [&](int64_t b) { return from[b * s.outputs * s.width]; });
+  if (adds) into[column] = before + sum;
 }
 
 template <class A>
 void start_partial_sums(const PartialSums<A>& s, cudaStream_t stream) {
+  if (!s.into[0] && !s.into[1] && !s.into[2]) return;
   const dim3 grid(static_cast<unsigned>((s.width + kSumColumns - 1) / kSumColumns),
                   static_cast<unsigned>(s.outputs));
   partial_sums_kernel<A><<<grid, dim3(kSumColumns, kSumRows), 0, stream>>>(s);
