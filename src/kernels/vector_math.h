@@ -88,6 +88,17 @@ LRA_CPU_INLINE T lane_dot(const T* x, const T* y, int64_t n) {
   return sum;
 }
 
+template <class T>
+LRA_CPU_INLINE T row_mean(const T* x, int64_t n) {
+  typename LaneType<T>::type sums = {};
+  int64_t j = 0;
+  for (; j + kLanes <= n; j += kLanes) sums += load_lanes(x + j);
+  T sum = 0;
+  for (; j < n; ++j) sum += x[j];
+  for (int l = 0; l < kLanes; ++l) sum += sums[l];
+  return sum / static_cast<T>(n);
+}
+
 // Row-major C[m,n] = alpha·op(A)·op(B) + beta·C by the BLAS that LibTorch carries (column-major, hence the
 // swapped order).
 extern "C" void sgemm_(const char*, const char*, const int*, const int*, const int*, const float*,

@@ -10,6 +10,7 @@ std::shared_ptr<Encoder> make_encoder(const Model& model, const EncoderConfig& c
                                       const ModelOptions& options, uint64_t seed) {
   auto encoder = std::make_shared<Encoder>(
       config, [&](const EncoderConfig& c, int64_t index) { return model.block(c, options, index); });
+  encoder->set_packed(model.info().packed);
   initialize(*encoder, seed);
   return encoder;
 }

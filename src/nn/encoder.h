@@ -85,7 +85,9 @@ class Encoder : public Layer {
   torch::Dtype compute_type() const { return compute_type_; }
   int64_t parameter_count() const;
   // How batches for this model are laid out.
-  LayoutOptions layout(bool packed = true) const { return {packed, config_.cls(), config_.vocab_size}; }
+  LayoutOptions layout() const { return layout(packed_); }
+  LayoutOptions layout(bool packed) const { return {packed, config_.cls(), config_.vocab_size}; }
+  void set_packed(bool packed) { packed_ = packed; }
 
  private:
   const Tensor& position_table() const;                    // [positions, D], or undefined
@@ -93,6 +95,7 @@ class Encoder : public Layer {
 
   EncoderConfig config_;
   torch::Dtype compute_type_ = torch::kFloat;
+  bool packed_ = true;
   std::shared_ptr<Embedding> embedding_, learned_positions_;
   Tensor cls_;
   mutable Tensor sinusoidal_;  // [positions, D], in the type and on the device of the parameters

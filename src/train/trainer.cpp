@@ -91,7 +91,8 @@ class Trainer {
     check_memory();
     prepare();
     const TrainConfig& t = config_.train;
-    auto engine = make_engine(EngineKind::kGraph, *session_.model, state_,
+    const bool capturable = find_model(config_.model).info().capturable;
+    auto engine = make_engine(capturable ? EngineKind::kGraph : EngineKind::kEager, *session_.model, state_,
                               {t.beta1, t.beta2, t.epsilon, t.weight_decay, t.clip},
                               {t.schedule, t.learning_rate, t.warmup, t.steps}, seed());
     auto source = make_source(train_, loader_options(), run_.step, session_.device, t.device_data_mb << 20);

@@ -3,27 +3,12 @@
 
 #include <vector>
 
+#include "kernels/dropout/dropout_cpu.h"
 #include "kernels/rows/row_bits.h"
 #include "kernels/vector_math.h"
 
 namespace lra {
 namespace {
-
-template <class T>
-LRA_CPU_INLINE T keep(const uint16_t* bits, int64_t i, DropoutRate rate) {
-  return bits[i] >= rate.threshold ? static_cast<T>(rate.scale) : T(0);
-}
-
-template <class T>
-LRA_CPU_INLINE T row_mean(const T* x, int64_t n) {
-  typename LaneType<T>::type sums = {};
-  int64_t j = 0;
-  for (; j + kLanes <= n; j += kLanes) sums += load_lanes(x + j);
-  T sum = 0;
-  for (; j < n; ++j) sum += x[j];
-  for (int l = 0; l < kLanes; ++l) sum += sums[l];
-  return sum / static_cast<T>(n);
-}
 
 template <class T>
 LRA_CPU_INLINE T row_variance(const T* x, T mean, int64_t n) {

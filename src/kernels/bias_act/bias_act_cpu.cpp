@@ -1,16 +1,12 @@
 // CPU side of bias_act.h: raw pointers, see kernels/cpu.h.
 #include "kernels/bias_act/bias_act_cpu.h"
 
+#include "kernels/dropout/dropout_cpu.h"
 #include "kernels/rows/row_bits.h"
 #include "kernels/vector_math.h"
 
 namespace lra {
 namespace {
-
-template <class T>
-LRA_CPU_INLINE T keep(const uint16_t* bits, int64_t i, DropoutRate rate) {
-  return bits[i] >= rate.threshold ? static_cast<T>(rate.scale) : T(0);
-}
 
 struct Gelu {
   static constexpr double kRoot = 0.7978845608028654, kCube = 0.044715;  // √(2/π)

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "base/torch_compat.h"
 #include "kernels/cross_entropy/cross_entropy.h"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace lra {
 namespace {

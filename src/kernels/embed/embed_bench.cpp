@@ -1,5 +1,5 @@
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "kernels/embed/embed.h"
 #include "kernels/kernel_bench.h"

@@ -2,14 +2,10 @@
 #include "kernels/embed/embed_cpu.h"
 
 #include "kernels/cpu.h"
+#include "kernels/dropout/dropout_cpu.h"
 
 namespace lra {
 namespace {
-
-template <class T>
-LRA_CPU_INLINE T keep(const uint16_t* bits, int64_t i, DropoutRate rate) {
-  return bits[i] >= rate.threshold ? static_cast<T>(rate.scale) : T(0);
-}
 
 template <class T>
 LRA_CPU_INLINE void forward(const T* __restrict token, const T* __restrict position, T* __restrict out,

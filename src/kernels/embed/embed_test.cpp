@@ -1,3 +1,4 @@
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include "kernels/embed/embed_example.h"
@@ -56,12 +57,12 @@ TEST(EmbedGradientTest, LeavesFixedPositionsAlone) {
 TEST(EmbedGradientTest, IsTheSameForAnyNumberOfThreads) {
   const EmbedInput in = embed_copy(EmbedExample{{4000, 4500}, true, 30, 16, true, true, 0.1}.input(),
                                    torch::kFloat, torch::kFloat);
-  const int threads = torch::get_num_threads();
-  torch::set_num_threads(1);
+  const int threads = at::get_num_threads();
+  at::set_num_threads(1);
   const auto one = embed_results(in, embed);
-  torch::set_num_threads(3);
+  at::set_num_threads(3);
   const auto three = embed_results(in, embed);
-  torch::set_num_threads(threads);
+  at::set_num_threads(threads);
   for (size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(torch::equal(one[i], three[i])) << i;
 }
 

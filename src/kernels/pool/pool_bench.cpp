@@ -1,5 +1,5 @@
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "kernels/kernel_bench.h"
 #include "kernels/pool/pool.h"

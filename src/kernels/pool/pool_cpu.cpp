@@ -1,27 +1,12 @@
 // CPU side of pooling (pool.h): raw pointers, see kernels/cpu.h.
 #include "kernels/pool/pool_cpu.h"
 
+#include "kernels/dropout/dropout_cpu.h"
 #include "kernels/pool/pool_arguments.h"
 #include "kernels/vector_math.h"
 
 namespace lra {
 namespace {
-
-template <class T>
-LRA_CPU_INLINE T keep(const uint16_t* bits, int64_t i, DropoutRate rate) {
-  return bits[i] >= rate.threshold ? static_cast<T>(rate.scale) : T(0);
-}
-
-template <class T>
-LRA_CPU_INLINE T total_of(const T* x, int64_t n) {
-  typename LaneType<T>::type sums = {};
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) sums += load_lanes(x + i);
-  T sum = 0;
-  for (; i < n; ++i) sum += x[i];
-  for (int l = 0; l < kLanes; ++l) sum += sums[l];
-  return sum;
-}
 
 // u = x + dropout(branch + bias)
 template <class T>
@@ -48,7 +33,7 @@ template <class T>
 LRA_CPU_INLINE void forward(const PoolPosition<T>& p, T* __restrict total, T* statistics) {
   add_branch(p);
   T* __restrict u = p.u;
-  const T mean = total_of(u, p.n) / static_cast<T>(p.n);
+  const T mean = row_mean(u, p.n);
   for (int64_t i = 0; i < p.n; ++i) u[i] -= mean;
   const T variance = lane_dot(u, u, p.n) / static_cast<T>(p.n);
   const T scale = T(1) / std::sqrt(variance + static_cast<T>(kPoolEpsilon));
@@ -64,8 +49,7 @@ LRA_CPU_INLINE void backward(const PoolPosition<T>& p, const PoolPositionGradien
   const T* __restrict a = g.a;
   const T mean = g.statistics[0], scale = g.statistics[1];
   for (int64_t i = 0; i < p.n; ++i) u[i] = (u[i] - mean) * scale;
-  const T a_mean = total_of(a, p.n) / static_cast<T>(p.n),
-          au_mean = lane_dot(a, u, p.n) / static_cast<T>(p.n);
+  const T a_mean = row_mean(a, p.n), au_mean = lane_dot(a, u, p.n) / static_cast<T>(p.n);
   T* __restrict d_x = g.d_x;
   for (int64_t i = 0; i < p.n; ++i) d_x[i] = u[i] = (a[i] - a_mean - u[i] * au_mean) * scale;
   if (p.bits) {

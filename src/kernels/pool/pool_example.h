@@ -3,7 +3,7 @@
 #include <vector>
 
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "kernels/pool/pool.h"
 

@@ -1,3 +1,4 @@
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include "kernels/pool/pool_example.h"
@@ -58,12 +59,12 @@ TEST(PoolGradientTest, IsZeroWhereNothingIsPooled) {
 TEST(PoolGradientTest, IsTheSameForAnyNumberOfThreads) {
   const PoolInput in = pool_copy(PoolExample{{1000, 700, 300}, true, 48, true, true, false, 0.1, 0}.input(),
                                  torch::kFloat, torch::kFloat);
-  const int threads = torch::get_num_threads();
-  torch::set_num_threads(1);
+  const int threads = at::get_num_threads();
+  at::set_num_threads(1);
   const auto one = pool_results(in, pool);
-  torch::set_num_threads(3);
+  at::set_num_threads(3);
   const auto three = pool_results(in, pool);
-  torch::set_num_threads(threads);
+  at::set_num_threads(threads);
   for (size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(torch::equal(one[i], three[i])) << i;
 }
 
