@@ -32,7 +32,11 @@ std::string browser() {
 
 // Words as a reader meets them: the DOM without style, tags and entities.
 std::string visible_text(const std::string& dom) {
-  std::string text = std::regex_replace(dom, std::regex("<style>[^]*?</style>"), " ");
+  std::string text = dom;  // by hand: std::regex recurses once a character of a style sheet
+  for (size_t at; (at = text.find("<style>")) != text.npos;) {
+    const size_t end = text.find("</style>", at);
+    text.replace(at, end == text.npos ? text.npos : end + 8 - at, " ");
+  }
   text = std::regex_replace(text, std::regex("<[^>]*>"), " ");
   for (const auto& [entity, plain] :
        {std::pair{"&amp;", "&"}, {"&#39;", "'"}, {"&quot;", "\""}, {"&lt;", "<"}, {"&gt;", ">"}}) {
