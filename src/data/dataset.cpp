@@ -8,14 +8,10 @@
 #include "base/json.h"
 #include "base/sha256.h"
 #include "base/suggest.h"
+#include "data/split_writer.h"
 
 namespace lra {
 namespace {
-
-template <class T>
-std::string_view bytes_of(const std::vector<T>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
-}
 
 // The identity of a split: tokens, offsets, labels, tokens2, offsets2, as interface and metadata promise.
 std::string hash_in_order(std::initializer_list<std::string_view> tensors) {
@@ -42,31 +38,6 @@ T parse_number(const Metadata& metadata, const char* key, const std::string& fil
 
 constexpr const char* kKeys[] = {"task",   "version", "variant",    "split",       "options",    "seed",
                                  "source", "sha256",  "vocab_size", "num_classes", "max_length", "pad_id"};
-
-// Ids in as many bytes as the vocabulary needs.
-std::vector<uint8_t> narrowed(const std::vector<uint16_t>& tokens) {
-  std::vector<uint8_t> bytes(tokens.size());
-  std::transform(tokens.begin(), tokens.end(), bytes.begin(),
-                 [](uint16_t t) { return static_cast<uint8_t>(t); });
-  return bytes;
-}
-
-void check_writable(const fs::path& path, const Examples& examples, const DatasetInfo& info) {
-  const auto check = [&](const std::vector<uint16_t>& tokens, const std::vector<int64_t>& offsets) {
-    const uint16_t largest = tokens.empty() ? uint16_t{0} : *std::max_element(tokens.begin(), tokens.end());
-    if (largest >= info.vocab_size && !tokens.empty()) {
-      fail("data", "{}: token {} does not fit the vocabulary of {}.", path.string(), largest,
-           info.vocab_size);
-    }
-    if (offsets.size() != examples.labels.size() + 1 ||
-        offsets.back() != static_cast<int64_t>(tokens.size())) {
-      fail("data", "{}: {} labels, {} offsets and {} tokens do not fit together.", path.string(),
-           examples.labels.size(), offsets.size(), tokens.size());
-    }
-  };
-  check(examples.tokens, examples.offsets);
-  if (examples.offsets2.size() > 1) check(examples.tokens2, examples.offsets2);
-}
 
 }  // namespace
 
@@ -212,31 +183,16 @@ void Dataset::check_contents() const {
 
 // ---- writing ----
 
-std::string write_dataset(const fs::path& path, const Examples& examples, DatasetInfo info) {
-  check_writable(path, examples, info);
-  const bool second = examples.offsets2.size() > 1;
-  const bool narrow = info.vocab_size <= 256;
-  const auto count = static_cast<int64_t>(examples.labels.size());
-  std::vector<uint8_t> first_bytes, second_bytes;
-  if (narrow) first_bytes = narrowed(examples.tokens);
-  if (narrow && second) second_bytes = narrowed(examples.tokens2);
-  const std::string_view tokens = narrow ? bytes_of(first_bytes) : bytes_of(examples.tokens);
-  const std::string_view tokens2 = narrow ? bytes_of(second_bytes) : bytes_of(examples.tokens2);
-  const std::string_view offsets2 = second ? bytes_of(examples.offsets2) : std::string_view();
-  const DType dtype = narrow ? DType::kU8 : DType::kU16;
-
-  info.sha256 =
-      hash_in_order({tokens, bytes_of(examples.offsets), bytes_of(examples.labels), tokens2, offsets2});
-  SafetensorsWriter writer(path, to_metadata(info));
-  writer.add("tokens", dtype, {static_cast<int64_t>(examples.tokens.size())}, tokens);
-  writer.add("offsets", DType::kI64, {count + 1}, bytes_of(examples.offsets));
-  writer.add("labels", DType::kI64, {count}, bytes_of(examples.labels));
-  if (second) {
-    writer.add("tokens2", dtype, {static_cast<int64_t>(examples.tokens2.size())}, tokens2);
-    writer.add("offsets2", DType::kI64, {count + 1}, offsets2);
+std::string write_dataset(const fs::path& path, const Examples& examples, const DatasetInfo& info) {
+  SplitWriter writer(path, info);
+  for (int64_t i = 0; i < examples.size(); ++i) {
+    if (examples.two()) {
+      writer.add(examples.first(i), examples.second(i), examples.labels[static_cast<size_t>(i)]);
+    } else {
+      writer.add(examples.first(i), examples.labels[static_cast<size_t>(i)]);
+    }
   }
-  writer.commit();
-  return info.sha256;
+  return writer.commit();
 }
 
 // ---- the folder ----

@@ -34,7 +34,10 @@ class Tokens {
  public:
   Tokens() = default;
   Tokens(const void* data, int64_t size, int width) : data_(data), size_(size), width_(width) {}
+  Tokens(std::span<const uint8_t> ids) : Tokens(ids.data(), static_cast<int64_t>(ids.size()), 1) {}
+  Tokens(std::span<const uint16_t> ids) : Tokens(ids.data(), static_cast<int64_t>(ids.size()), 2) {}
   int64_t size() const { return size_; }
+  int width() const { return width_; }  // bytes an id
   int32_t operator[](int64_t i) const {
     return width_ == 1 ? static_cast<const uint8_t*>(data_)[i] : static_cast<const uint16_t*>(data_)[i];
   }
@@ -49,7 +52,8 @@ class Tokens {
   int width_ = 1;
 };
 
-// Examples in memory, as a generator or importer makes them. Ids are kept in 16 bits here.
+// Examples in memory, for makers of small sets. Ids are kept in 16 bits here; a large set goes straight to a
+// SplitWriter.
 struct Examples {
   std::vector<uint16_t> tokens, tokens2;
   std::vector<int64_t> offsets = {0}, offsets2 = {0}, labels;
@@ -57,6 +61,15 @@ struct Examples {
   int64_t size() const { return static_cast<int64_t>(labels.size()); }
   void add(std::span<const uint16_t> sequence, int64_t label);
   void add(std::span<const uint16_t> first, std::span<const uint16_t> second, int64_t label);
+  bool two() const { return offsets2.size() > 1; }
+  Tokens first(int64_t i) const { return slice(tokens, offsets, i); }
+  Tokens second(int64_t i) const { return slice(tokens2, offsets2, i); }
+
+ private:
+  static Tokens slice(const std::vector<uint16_t>& ids, const std::vector<int64_t>& offsets, int64_t i) {
+    const auto at = static_cast<size_t>(i);
+    return {ids.data() + offsets[at], offsets[at + 1] - offsets[at], 2};
+  }
 };
 
 class Dataset {
@@ -97,7 +110,7 @@ Metadata to_metadata(const DatasetInfo& info);
 DatasetInfo parse_info(const Metadata& metadata, const std::string& file);
 
 // Writes one split atomically (u8 where the vocabulary has at most 256 ids); returns its sha256.
-std::string write_dataset(const fs::path& path, const Examples& examples, DatasetInfo info);
+std::string write_dataset(const fs::path& path, const Examples& examples, const DatasetInfo& info);
 
 // ---- a task's data on disk: DATA/TASK/VARIANT/{train,val,test}.safetensors and manifest.json ----
 

@@ -160,6 +160,12 @@ void check_coverage(std::vector<HeaderEntry>& entries, uint64_t data_size, const
 
 }  // namespace
 
+namespace {
+size_t bytes_in(const TensorView& tensor) {
+  return static_cast<size_t>(tensor.numel()) * size_of(tensor.dtype);
+}
+}  // namespace
+
 size_t size_of(DType dtype) { return entry_of(dtype).size; }
 std::string_view name_of(DType dtype) { return entry_of(dtype).name; }
 
@@ -212,17 +218,27 @@ const TensorView& SafetensorsFile::at(std::string_view name) const {
 SafetensorsWriter::SafetensorsWriter(fs::path path, Metadata metadata)
     : path_(std::move(path)), metadata_(std::move(metadata)) {}
 
+void SafetensorsWriter::add(Entry entry) {
+  for (const Entry& other : entries_) {
+    if (other.name == entry.name)
+      fail("safetensors", "{}: tensor '{}' was added twice.", path_.string(), entry.name);
+  }
+  if (entry.name == kMetadataKey) fail("safetensors", "{}: '{}' is no name for a tensor.", path_.string(), entry.name);
+  entries_.push_back(std::move(entry));
+}
+
 void SafetensorsWriter::add(std::string name, DType dtype, std::vector<int64_t> shape,
                             std::string_view bytes) {
   TensorView tensor{dtype, std::move(shape), bytes};
-  if (name == kMetadataKey || bytes.size() != static_cast<size_t>(tensor.numel()) * size_of(dtype)) {
+  if (bytes.size() != bytes_in(tensor)) {
     fail("safetensors", "{}: tensor '{}' was given {} bytes for {} elements of {}.", path_.string(), name,
          bytes.size(), tensor.numel(), name_of(dtype));
   }
-  for (const Entry& entry : entries_) {
-    if (entry.name == name) fail("safetensors", "{}: tensor '{}' was added twice.", path_.string(), name);
-  }
-  entries_.push_back({std::move(name), std::move(tensor)});
+  add(Entry{std::move(name), std::move(tensor), {}});
+}
+
+void SafetensorsWriter::add(std::string name, DType dtype, std::vector<int64_t> shape, Stream stream) {
+  add(Entry{std::move(name), {dtype, std::move(shape), {}}, std::move(stream)});
 }
 
 void SafetensorsWriter::commit() {
@@ -232,8 +248,8 @@ void SafetensorsWriter::commit() {
   Json header = Json::object();
   if (!metadata_.empty()) header[kMetadataKey] = metadata_;
   size_t at = 0;
-  for (const auto& [name, tensor] : entries_) {
-    const size_t end = at + tensor.bytes.size();
+  for (const auto& [name, tensor, stream] : entries_) {
+    const size_t end = at + bytes_in(tensor);
     header[name] = {{"dtype", name_of(tensor.dtype)}, {"shape", tensor.shape}, {"data_offsets", {at, end}}};
     at = end;
   }
@@ -246,7 +262,20 @@ void SafetensorsWriter::commit() {
   const uint64_t length = text.size();
   file.write(&length, kLengthBytes);
   file.write(text);
-  for (const Entry& entry : entries_) file.write(entry.tensor.bytes);
+  for (const Entry& entry : entries_) {
+    if (!entry.stream) {
+      file.write(entry.tensor.bytes);
+      continue;
+    }
+    size_t left = bytes_in(entry.tensor);
+    entry.stream([&](std::string_view bytes) {
+      left -= std::min(left, bytes.size());
+      file.write(bytes);
+    });
+    if (left > 0) {
+      fail("safetensors", "{}: tensor '{}' ended {} bytes early.", path_.string(), entry.name, left);
+    }
+  }
   file.commit();
 }
 

@@ -9,6 +9,7 @@
 //   const TensorView& w = file.at("embedding.weight");
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -62,13 +63,19 @@ class SafetensorsWriter {
  public:
   explicit SafetensorsWriter(fs::path path, Metadata metadata = {});
   void add(std::string name, DType dtype, std::vector<int64_t> shape, std::string_view bytes);
+  // The same from bytes that are not in memory: `stream` is called by `commit` and hands them over in order.
+  using Use = std::function<void(std::string_view)>;
+  using Stream = std::function<void(const Use&)>;
+  void add(std::string name, DType dtype, std::vector<int64_t> shape, Stream stream);
   void commit();
 
  private:
   struct Entry {
     std::string name;
     TensorView tensor;
+    Stream stream;
   };
+  void add(Entry entry);
   fs::path path_;
   Metadata metadata_;
   std::vector<Entry> entries_;

@@ -46,11 +46,26 @@ struct SplitCounts {
   bool operator==(const SplitCounts&) const = default;
 };
 
-// What `make` and `import` give back for the three splits, in the order of kSplits.
+// Where `make` and `import` put examples, in the order in which each split will have them. Memory does not
+// grow with them; nothing is visible to others before all of it is there.
+class DataSink {
+ public:
+  virtual ~DataSink() = default;
+  virtual void add(size_t split, const Tokens& tokens, int64_t label) = 0;  // split: an index into kSplits
+  virtual void add(size_t split, const Tokens& first, const Tokens& second, int64_t label) = 0;
+  // A folder for what does not fit into memory, removed in the end.
+  virtual fs::path scratch() = 0;
+  // The same, but it outlives a killed or failed attempt: the next one with the same version, options, counts
+  // and seed finds in it what was left there, whole or cut off anywhere.
+  virtual fs::path lasting_scratch() = 0;
+};
+
+// Examples of a small set in memory, and the notes that go into the manifest (ListOps: acceptance rate).
 struct MadeData {
-  Examples splits[3];
-  TaskInfo info;                // as the options made it (dropped brackets have another vocabulary)
-  Json notes = Json::object();  // what only the maker knows, kept in the manifest (ListOps: acceptance rate)
+  Examples splits[3];  // in the order of kSplits
+  Json notes = Json::object();
+
+  Json deliver(DataSink& out) const;  // adds the examples, gives the notes
 };
 
 // A table a person reads, and the same as JSON.
@@ -81,11 +96,17 @@ class Task {
       std::string_view size) const = 0;  // defaults of "full" or "tiny"
   virtual SplitCounts counts(std::string_view size) const = 0;
 
-  // Whether `make` can generate it; otherwise it has to be imported.
-  virtual bool can_make() const { return false; }
-  virtual MadeData make(const TaskOptions& options, const SplitCounts& counts, uint64_t seed) const;
+  // The task as the options make it (ListOps without brackets has another vocabulary).
+  virtual TaskInfo info_for(const TaskOptions&) const { return info(); }
+
+  // Whether `make` can generate this size; otherwise it has to be imported.
+  virtual bool can_make(std::string_view /*size*/) const { return true; }
+  // Both give back notes for the manifest: what only the maker knows.
+  virtual Json make(const TaskOptions& options, const SplitCounts& counts, uint64_t seed, DataSink& out) const;
   // From a folder or archive in the layout its owners publish.
-  virtual MadeData import(const TaskOptions& options, const fs::path& from) const;
+  virtual Json import(const TaskOptions& options, const fs::path& from, DataSink& out) const;
+  // Where `lra data get` finds what `import` takes; empty for a task nobody publishes.
+  virtual std::vector<Download> downloads() const { return {}; }
 
   // What the task promises beyond the declared ids and labels (ListOps: the label is the tree's value);
   // throws.
@@ -95,6 +116,8 @@ class Task {
 
   // One example as a person would want to see it.
   virtual std::string show(const Dataset& data, int64_t index) const = 0;
+  // The same as a picture, for tasks that have one.
+  virtual std::optional<GrayImage> picture(const Dataset&, int64_t /*index*/) const { return std::nullopt; }
   // One example as a line of the file its owners publish, and that file's first line; an error where there is
   // no such form.
   virtual std::string tsv_header() const;

@@ -1,0 +1,164 @@
+#include "data/split_writer.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace lra {
+namespace {
+
+std::string_view bytes_of(const std::vector<int64_t>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(int64_t)};
+}
+
+fs::path made_folder(const fs::path& folder) {
+  std::error_code code;
+  fs::create_directories(folder, code);
+  if (code) fail("data", "{}: cannot make the folder: {}.", folder.string(), code.message());
+  return folder;
+}
+
+}  // namespace
+
+// ---- SpillFile ----
+
+SpillFile::SpillFile(const fs::path& folder) : folder_(folder) {
+  std::string name = (folder / ".spill-XXXXXX").string();
+  fd_ = ::mkostemp(name.data(), O_CLOEXEC);
+  if (fd_ < 0) {
+    fail("data", "{}: cannot make a temporary file: {}.", folder.string(), std::strerror(errno));
+  }
+  ::unlink(name.c_str());
+}
+SpillFile::~SpillFile() { ::close(fd_); }
+
+void SpillFile::append(std::string_view bytes) {
+  buffer_ += bytes;
+  if (buffer_.size() >= (size_t{1} << 20)) flush();
+}
+
+void SpillFile::flush() {
+  for (std::string_view left = buffer_; !left.empty();) {
+    const ssize_t n = ::write(fd_, left.data(), left.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {
+      fail("data", "{}: cannot write a temporary file: {}. Nothing was changed; make room and try again.",
+           folder_.string(), std::strerror(errno));
+    }
+    left.remove_prefix(static_cast<size_t>(n));
+    written_ += n;
+  }
+  buffer_.clear();
+}
+
+void SpillFile::read(int64_t at, char* into, size_t size) {
+  if (!buffer_.empty()) flush();
+  while (size > 0) {
+    const ssize_t n = ::pread(fd_, into, size, at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {
+      fail("data", "{}: cannot read a temporary file: {}.", folder_.string(),
+           n == 0 ? "it ends too early" : std::strerror(errno));
+    }
+    into += n, at += n, size -= static_cast<size_t>(n);
+  }
+}
+
+// ---- SplitWriter ----
+
+SplitWriter::SplitWriter(fs::path path, DatasetInfo info)
+    : path_(std::move(path)),
+      info_(std::move(info)),
+      width_(info_.vocab_size <= 256 ? 1 : 2),
+      first_(made_folder(path_.parent_path())),
+      second_(path_.parent_path()) {}
+
+void SplitWriter::append(const Tokens& tokens, Document& document) {
+  const int64_t n = tokens.size();
+  if (n < 1 || n > info_.max_length) {
+    fail("data", "{}: example {} has {} tokens, expected 1 to {}.", path_.string(), size(), n,
+         info_.max_length);
+  }
+  int32_t largest = 0;
+  for (int64_t t = 0; t < n; ++t) largest = std::max(largest, tokens[t]);
+  if (largest >= info_.vocab_size) {
+    fail("data", "{}: token {} does not fit the vocabulary of {}.", path_.string(), largest,
+         info_.vocab_size);
+  }
+  if (tokens.width() == width_) {
+    document.ids.append(tokens.bytes());
+  } else {
+    converted_.resize(static_cast<size_t>(n * width_));
+    for (int64_t t = 0; t < n; ++t) {
+      const auto id = static_cast<uint16_t>(tokens[t]);
+      std::memcpy(converted_.data() + t * width_, &id, static_cast<size_t>(width_));  // little endian
+    }
+    document.ids.append(converted_);
+  }
+  document.offsets.push_back(document.offsets.back() + n);
+}
+
+void SplitWriter::add_label(int64_t label, bool two) {
+  if (size() > 0 && two != (second_.offsets.size() > 1)) {
+    fail("data", "{}: example {} has {}, those before it have {}.", path_.string(), size(),
+         two ? "two documents" : "one document", two ? "one" : "two");
+  }
+  if (label < 0 || label >= info_.num_classes) {
+    fail("data", "{}: example {} has the label {}, expected 0 to {}.", path_.string(), size(), label,
+         info_.num_classes - 1);
+  }
+  labels_.push_back(label);
+}
+
+void SplitWriter::add(const Tokens& first, int64_t label) {
+  add_label(label, false);
+  append(first, first_);
+}
+
+void SplitWriter::add(const Tokens& first, const Tokens& second, int64_t label) {
+  add_label(label, true);
+  append(first, first_);
+  append(second, second_);
+}
+
+std::string SplitWriter::hash() {
+  Sha256 hash;
+  const auto update = [&](std::string_view bytes) { hash.update(bytes.data(), bytes.size()); };
+  first_.ids.read_all(update);
+  update(bytes_of(first_.offsets));
+  update(bytes_of(labels_));
+  if (second_.offsets.size() > 1) {
+    second_.ids.read_all(update);
+    update(bytes_of(second_.offsets));
+  }
+  return hash.hex();
+}
+
+std::string SplitWriter::commit() {
+  const DType dtype = width_ == 1 ? DType::kU8 : DType::kU16;
+  const bool two = second_.offsets.size() > 1;
+  info_.sha256 = hash();
+  SafetensorsWriter writer(path_, to_metadata(info_));
+  const auto add_ids = [&](const char* name, Document& document) {
+    writer.add(name, dtype, {document.offsets.back()}, [&](const SafetensorsWriter::Use& use) {
+      document.ids.read_all(use);
+    });
+  };
+  add_ids("tokens", first_);
+  writer.add("offsets", DType::kI64, {size() + 1}, bytes_of(first_.offsets));
+  writer.add("labels", DType::kI64, {size()}, bytes_of(labels_));
+  if (two) {
+    add_ids("tokens2", second_);
+    writer.add("offsets2", DType::kI64, {size() + 1}, bytes_of(second_.offsets));
+  }
+  writer.commit();
+  return info_.sha256;
+}
+
+}  // namespace lra
