@@ -67,18 +67,21 @@ class ListOps : public Task {
     return size == "tiny" ? SplitCounts{20'000, 1'000, 2'000} : SplitCounts{96'000, 2'000, 2'000};
   }
 
-  bool can_make() const override { return true; }
-  MadeData make(const TaskOptions& options, const SplitCounts& counts, uint64_t seed) const override {
+  TaskInfo info_for(const TaskOptions& options) const override {
     const auto& mine = dynamic_cast<const Options&>(options);
-    MadeData made = empty(mine);
-    generate(mine, counts, seed, made);
-    return made;
+    TaskInfo changed = info();
+    changed.max_length = mine.max_length;
+    changed.vocab_size = mine.kept() ? kVocabularyKept : kVocabularyDropped;
+    return changed;
   }
-  MadeData import(const TaskOptions& options, const fs::path& from) const override {
-    const auto& mine = dynamic_cast<const Options&>(options);
-    MadeData made = empty(mine);
-    import_published(mine, from, made);
-    return made;
+  Json make(const TaskOptions& options, const SplitCounts& counts, uint64_t seed,
+            DataSink& out) const override {
+    MadeData made;
+    generate(dynamic_cast<const Options&>(options), counts, seed, made);
+    return made.deliver(out);
+  }
+  Json import(const TaskOptions& options, const fs::path& from, DataSink& out) const override {
+    return import_published(dynamic_cast<const Options&>(options), from, out);
   }
   Json check_file(const fs::path& file) const override { return listops::check_file(file); }
 
@@ -165,15 +168,6 @@ class ListOps : public Task {
         {"tiny/val", "7a221d866d1bfaac23997beaa12f165bcd50a437a5ec68fa93a99a746b462dc6"},
         {"tiny/test", "32a9a2772a5bffd7dd5ac0f7cca58390c56ef588422b456aa2ab955194709055"},
     };
-  }
-
- private:
-  MadeData empty(const Options& options) const {
-    MadeData made;
-    made.info = info();
-    made.info.max_length = options.max_length;
-    made.info.vocab_size = options.kept() ? kVocabularyKept : kVocabularyDropped;
-    return made;
   }
 };
 

@@ -35,8 +35,8 @@ struct Options : TaskOptions {
 // Fills the three splits with distinct trees and `notes` with the number of candidates drawn.
 void generate(const Options& options, const SplitCounts& counts, uint64_t seed, MadeData& made);
 
-// Folder or release root with basic_{train,val,test}.tsv; labels are checked against the trees.
-void import_published(const Options& options, const fs::path& from, MadeData& made);
+// Folder or release, unpacked or not, with basic_{train,val,test}.tsv; labels are checked against the trees.
+Json import_published(const Options& options, const fs::path& from, DataSink& out);
 // One TSV file in the published form or as `label<TAB>expression`: every row evaluated and compared.
 Json check_file(const fs::path& file);
 

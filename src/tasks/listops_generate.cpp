@@ -106,8 +106,9 @@ struct Block {
 // Takes accepted trees in candidate order into train, then val, then test, leaving out those already there.
 class Collector {
  public:
-  Collector(const SplitCounts& counts, MadeData& made)
+  Collector(const SplitCounts& counts, int64_t longest, MadeData& made)
       : made_(made),
+        longest_(longest),
         wanted_{counts.train, counts.val, counts.test},
         total_(counts.train + counts.val + counts.test) {}
 
@@ -160,11 +161,11 @@ class Collector {
   void reserve(Examples& examples, int64_t wanted) const {
     constexpr int64_t kMeanLength = 1050, kMost = int64_t{1} << 30;
     examples.tokens.reserve(
-        static_cast<size_t>(std::min(wanted * std::min(kMeanLength, made_.info.max_length), kMost)));
+        static_cast<size_t>(std::min(wanted * std::min(kMeanLength, longest_), kMost)));
   }
 
   MadeData& made_;
-  int64_t wanted_[3], total_, taken_ = 0, accepted_ = 0;
+  int64_t longest_, wanted_[3], total_, taken_ = 0, accepted_ = 0;
   uint64_t candidates_ = 0;
   size_t split_ = 0;
   std::unordered_multimap<uint64_t, std::pair<size_t, int64_t>> where_;  // hash -> split, example
@@ -177,7 +178,7 @@ void generate(const Options& options, const SplitCounts& counts, uint64_t seed, 
     fail("listops", "min_length {} and max_length {} leave no length between them (both are exclusive).",
          options.min_length, options.max_length);
   }
-  Collector collector(counts, made);
+  Collector collector(counts, options.max_length, made);
   Progress progress("listops: making trees", collector.total(), "trees");
   std::vector<Block> blocks(kRoundBlocks);
   int64_t taken_before = 0;

@@ -19,6 +19,7 @@
 #include "base/json.h"
 #include "base/registry.h"
 #include "data/dataset.h"
+#include "data/png.h"
 
 namespace lra {
 
@@ -39,6 +40,13 @@ class TaskOptions {
  public:
   virtual ~TaskOptions() = default;
   virtual void visit(Fields& fields) = 0;
+};
+
+// A file that its owners publish and `import` reads.
+struct Download {
+  std::string url, file;  // where from, and its name on disk
+  std::string sha256 = {}, md5 = {};  // hex; empty: not known
+  int64_t bytes = 0;                  // 0: not known
 };
 
 struct SplitCounts {
