@@ -1,8 +1,11 @@
 // Bytes that come one after another: a file, an entry of an archive, memory.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
+
+#include "base/file.h"
 
 namespace lra {
 
@@ -31,5 +34,26 @@ class MemoryStream : public ByteStream {
   std::string_view bytes_;
   std::string place_;
 };
+
+// A file as long as it was when it was opened: one that has become shorter is an error.
+class FileStream : public ByteStream {
+ public:
+  explicit FileStream(const fs::path& path);
+  ~FileStream() override;
+  FileStream(const FileStream&) = delete;
+  FileStream& operator=(const FileStream&) = delete;
+  size_t read(char* into, size_t most) override;
+  std::string_view place() const override { return place_; }
+  int64_t size() const { return size_; }
+  int64_t position() const { return position_; }
+
+ private:
+  std::string place_;
+  int fd_ = -1;
+  int64_t size_ = 0, position_ = 0;
+};
+
+std::string read_head(const fs::path& path,
+                      size_t size);  // the first bytes of a file, fewer if it is shorter
 
 }  // namespace lra
