@@ -5,15 +5,22 @@
 //     const auto [source, target] = split_tabs<2>(line, lines.place());
 //   }
 //
-// The file is memory-mapped and never trusted: lines have a largest length, a zero byte is refused, CRLF and
-// a missing end of the last line are tolerated. Errors name file and line.
+// or, from a stream, many lines at a time (to be parsed by many threads):
+//
+//   LineBatches batches(stream);
+//   for (std::vector<Line> lines; batches.next(lines);) …
+//
+// Neither is ever trusted: lines have a largest length, a zero byte is refused, CRLF and a missing end of the
+// last line are tolerated. Errors name file and line.
 #pragma once
 #include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/file.h"
+#include "data/byte_stream.h"
 
 namespace lra {
 
@@ -40,6 +47,35 @@ class LineReader {
   MappedFile file_;
   std::string name_;
   size_t longest_, at_ = 0;
+  int64_t number_ = 0;
+};
+
+struct Line {
+  std::string_view text;  // without its end
+  Place place;
+};
+
+class LineBatches {
+ public:
+  // Reads `stream` to its end; places are named after it.
+  explicit LineBatches(ByteStream& stream, size_t longest_line = size_t{1} << 24,
+                       size_t batch_bytes = size_t{8} << 20);
+  LineBatches(const LineBatches&) = delete;
+  LineBatches& operator=(const LineBatches&) = delete;
+
+  // The next lines, in order and at least one; false after the last. The views live until the next call, the
+  // places as long as the reader.
+  bool next(std::vector<Line>& lines);
+
+ private:
+  void fill();
+
+  ByteStream& stream_;
+  std::string name_;
+  size_t longest_, batch_bytes_;
+  std::vector<char> buffer_;
+  size_t begin_ = 0, end_ = 0;  // of the bytes not yet given out
+  bool ended_ = false;
   int64_t number_ = 0;
 };
 
