@@ -18,7 +18,7 @@ Json card(const Task& task) {
                {"max_length", info.max_length},
                {"pad_id", info.pad_id ? Json(*info.pad_id) : Json("none")},
                {"inputs", info.two_inputs ? 2 : 1},
-               {"can_make", task.can_make()}};
+               {"can_make", task.can_make("full")}};
   for (const char* size : {"full", "tiny"}) {
     const SplitCounts counts = task.counts(size);
     json["sizes"][size] = {{"train", counts.train},
@@ -57,8 +57,9 @@ std::string card_text(const Task& task) {
     text +=
         "\noptions (--option KEY=VALUE)\n" + format_table({"key", "full", "tiny", "values", "meaning"}, rows);
   }
-  text += fmt::format("\n{}\n", task.can_make() ? fmt::format("lra data make {} [--size tiny]", info.name)
-                                                : fmt::format("lra data import {} FROM", info.name));
+  text +=
+      fmt::format("\n{}\n", task.can_make("full") ? fmt::format("lra data make {} [--size tiny]", info.name)
+                                                  : fmt::format("lra data import {} FROM", info.name));
   return text;
 }
 

@@ -160,8 +160,7 @@ class Collector {
   // nothing.
   void reserve(Examples& examples, int64_t wanted) const {
     constexpr int64_t kMeanLength = 1050, kMost = int64_t{1} << 30;
-    examples.tokens.reserve(
-        static_cast<size_t>(std::min(wanted * std::min(kMeanLength, longest_), kMost)));
+    examples.tokens.reserve(static_cast<size_t>(std::min(wanted * std::min(kMeanLength, longest_), kMost)));
   }
 
   MadeData& made_;

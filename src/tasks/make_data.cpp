@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/signals.h"
+#include "data/split_writer.h"
 #include "tasks/task.h"
 
 namespace lra {
@@ -47,8 +48,39 @@ void set_origin(ConfigTree& tree, const std::string& origin) {
   for (auto& [key, child] : tree.children) set_origin(child, origin);
 }
 
-// One variant's place on disk while it is being written.
-class DataWriter {
+struct Recipe {
+  std::string origin, source;  // made or imported, and from what
+  uint64_t seed = 0;
+  Json options;
+};
+
+Json manifest_head(const Task& task, const DataFolder& folder, const Recipe& recipe) {
+  return {{"task", folder.task},     {"version", task.info().version}, {"variant", folder.variant},
+          {"origin", recipe.origin}, {"source", recipe.source},        {"options", recipe.options},
+          {"seed", recipe.seed},     {"splits", Json::object()}};
+}
+
+DatasetInfo common_info(const TaskInfo& task, const DataFolder& folder, const Recipe& recipe) {
+  DatasetInfo info;
+  info.task = folder.task;
+  info.version = task.version;
+  info.variant = folder.variant;
+  info.options = recipe.options.dump();
+  info.source = recipe.source;
+  info.seed = recipe.seed;
+  info.vocab_size = task.vocab_size;
+  info.num_classes = task.num_classes;
+  info.max_length = task.max_length;
+  info.pad_id = task.pad_id;
+  return info;
+}
+
+// One variant's place on disk while it is being written. In the task's folder:
+//
+//   .VARIANT.lock      held while a process works on it
+//   .VARIANT.partial   the splits so far, removed whatever happens
+//   .VARIANT.resume    what a maker leaves for the next attempt (DataSink::lasting_scratch)
+class DataWriter : public DataSink {
  public:
   explicit DataWriter(DataFolder folder) : folder_(std::move(folder)) {
     const fs::path parent = folder_.root / folder_.task;
@@ -56,11 +88,15 @@ class DataWriter {
     fs::create_directories(parent, code);
     if (code) fail("data", "{}: cannot make the folder: {}.", parent.string(), code.message());
     partial_ = parent / fmt::format(".{}.partial", folder_.variant);
+    resume_ = parent / fmt::format(".{}.resume", folder_.variant);
     lock_.emplace(parent / fmt::format(".{}.lock", folder_.variant), "data",
                   fmt::format("another process is making {}. Wait for it, or choose another --variant.",
                               folder_.path().string()));
   }
-  ~DataWriter() { remove_partial(); }
+  ~DataWriter() override {
+    splits_.clear();
+    remove(partial_);
+  }
 
   // Only a data set, whole or half-made, may be replaced; anything else in its place belongs to somebody.
   void check_target(bool force) const {
@@ -82,63 +118,70 @@ class DataWriter {
     }
   }
 
-  // `common` is the metadata that the splits share.
-  void write(const MadeData& made, const DatasetInfo& common, const Json& head) {
-    remove_partial();
-    Json manifest = head;
-    for (size_t s = 0; s < std::size(kSplits); ++s) {
+  // `recipe` decides whether a lasting scratch folder of an earlier attempt fits this one.
+  void begin(const DatasetInfo& common, Json recipe) {
+    remove(partial_);
+    recipe_ = std::move(recipe);
+    for (const char* split : kSplits) {
       DatasetInfo info = common;
-      info.split = kSplits[s];
-      const Examples& examples = made.splits[s];
-      info.sha256 = write_dataset(partial_ / fmt::format("{}.safetensors", kSplits[s]), examples, info);
+      info.split = split;
+      splits_.push_back(std::make_unique<SplitWriter>(partial_ / fmt::format("{}.safetensors", split), info));
+      infos_.push_back(std::move(info));
+    }
+  }
+
+  void add(size_t split, const Tokens& tokens, int64_t label) override { splits_[split]->add(tokens, label); }
+  void add(size_t split, const Tokens& first, const Tokens& second, int64_t label) override {
+    splits_[split]->add(first, second, label);
+  }
+  fs::path scratch() override { return made_folder(partial_ / "scratch"); }
+  fs::path lasting_scratch() override {
+    const fs::path note = resume_ / "recipe.json";
+    std::error_code code;
+    if (!fs::exists(note, code) || read_text(note) != recipe_.dump()) {
+      remove(resume_);
+      made_folder(resume_);
+      write_text(note, recipe_.dump());
+    }
+    return resume_;
+  }
+
+  void finish(Json manifest, const Json& notes) {
+    for (size_t s = 0; s < splits_.size(); ++s) {
       Json& entry = manifest["splits"][kSplits[s]];
-      entry["examples"] = examples.size();
-      entry["tokens"] = examples.offsets.back() + examples.offsets2.back();
-      for (const auto& [key, value] : to_metadata(info)) entry[key] = value;
+      entry["examples"] = splits_[s]->size();
+      entry["tokens"] = splits_[s]->tokens();
+      infos_[s].sha256 = splits_[s]->commit();
+      splits_[s].reset();
+      for (const auto& [key, value] : to_metadata(infos_[s])) entry[key] = value;
       if (interrupted()) throw Interrupted("writing the data was interrupted; nothing was left behind");
     }
-    manifest["notes"] = made.notes;
+    manifest["notes"] = notes;
+    remove(partial_ / "scratch");
     write_text(partial_ / "manifest.json", manifest.dump(2) + "\n");
     replace_directory(partial_, folder_.path());
+    remove(resume_);
   }
 
  private:
-  void remove_partial() {
+  static void remove(const fs::path& folder) {
     std::error_code code;
-    fs::remove_all(partial_, code);
+    fs::remove_all(folder, code);
+  }
+  static const fs::path& made_folder(const fs::path& folder) {
+    std::error_code code;
+    fs::create_directories(folder, code);
+    if (code) fail("data", "{}: cannot make the folder: {}.", folder.string(), code.message());
+    return folder;
   }
 
   DataFolder folder_;
-  fs::path partial_;
+  fs::path partial_, resume_;
   std::optional<FileLock> lock_;
+  Json recipe_;
+  std::vector<std::unique_ptr<SplitWriter>> splits_;
+  std::vector<DatasetInfo> infos_;
 };
-
-struct Recipe {
-  std::string origin, source;  // made or imported, and from what
-  uint64_t seed = 0;
-  Json options;
-};
-
-Json manifest_head(const Task& task, const DataFolder& folder, const Recipe& recipe) {
-  return {{"task", folder.task},     {"version", task.info().version}, {"variant", folder.variant},
-          {"origin", recipe.origin}, {"source", recipe.source},        {"options", recipe.options},
-          {"seed", recipe.seed},     {"splits", Json::object()}};
-}
-
-DatasetInfo common_info(const MadeData& made, const DataFolder& folder, const Recipe& recipe) {
-  DatasetInfo info;
-  info.task = folder.task;
-  info.version = made.info.version;
-  info.variant = folder.variant;
-  info.options = recipe.options.dump();
-  info.source = recipe.source;
-  info.seed = recipe.seed;
-  info.vocab_size = made.info.vocab_size;
-  info.num_classes = made.info.num_classes;
-  info.max_length = made.info.max_length;
-  info.pad_id = made.info.pad_id;
-  return info;
-}
 
 // Whether making again would give the bits that are there.
 bool already_made(const Task& task, const DataFolder& folder, const Recipe& recipe,
@@ -213,6 +256,12 @@ std::string derive_variant(const Task& task, const MakeRequest& request) {
 
 DataFolder make_data(const Task& task, const fs::path& root, const MakeRequest& request) {
   check_size(request.size);
+  if (!task.can_make(request.size)) {
+    fail(task.name(),
+         "this data cannot be made, it has to be imported from what its owners publish: 'lra data import {0} "
+         "FROM'{1}. A small made-up set comes from 'lra data make {0} --size tiny'.",
+         task.name(), task.downloads().empty() ? "" : fmt::format(" or 'lra data get {}'", task.name()));
+  }
   const auto options = read_options(task, request.size, request.options);
   const SplitCounts counts = request.counts.value_or(task.counts(request.size));
   check_counts(counts);
@@ -235,8 +284,10 @@ DataFolder make_data(const Task& task, const fs::path& root, const MakeRequest& 
   if (!request.force && already_made(task, folder, recipe, counts))
     return folder;  // another process was faster
   writer.check_target(request.force);
-  const MadeData made = task.make(*options, counts, request.seed);
-  writer.write(made, common_info(made, folder, recipe), manifest_head(task, folder, recipe));
+  const Json head = manifest_head(task, folder, recipe);
+  writer.begin(common_info(task.info_for(*options), folder, recipe),
+               {{"head", head}, {"counts", {counts.train, counts.val, counts.test}}});
+  writer.finish(head, task.make(*options, counts, request.seed, writer));
   return folder;
 }
 
@@ -245,18 +296,19 @@ DataFolder import_data(const Task& task, const fs::path& root, const fs::path& f
   const auto options = read_options(task, request.size, request.options);
   // What can also be made is not taken for the made one; where importing is the only way, the import is the
   // benchmark's.
-  const std::string derived = task.can_make() ? "imported" : derive_variant(task, request);
+  const std::string derived = task.can_make("full") ? "imported" : derive_variant(task, request);
   DataFolder folder{root, std::string(task.name()), request.variant.empty() ? derived : request.variant};
   check_variant_name(folder.variant);
-  if (folder.variant == "tiny" || (folder.variant == "default" && task.can_make())) {
+  if (folder.variant == "tiny" || (folder.variant == "default" && task.can_make("full"))) {
     fail("data", "'{}' names data that 'lra data make {}' makes; choose another --variant.", folder.variant,
          folder.task);
   }
   const Recipe recipe{"imported", from.string(), 0, options_json(*options)};
   DataWriter writer(folder);
   writer.check_target(request.force);
-  const MadeData made = task.import(*options, from);
-  writer.write(made, common_info(made, folder, recipe), manifest_head(task, folder, recipe));
+  const Json head = manifest_head(task, folder, recipe);
+  writer.begin(common_info(task.info_for(*options), folder, recipe), head);
+  writer.finish(head, task.import(*options, from, writer));
   return folder;
 }
 

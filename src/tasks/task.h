@@ -44,7 +44,7 @@ class TaskOptions {
 
 // A file that its owners publish and `import` reads.
 struct Download {
-  std::string url, file;  // where from, and its name on disk
+  std::string url, file;              // where from, and its name on disk
   std::string sha256 = {}, md5 = {};  // hex; empty: not known
   int64_t bytes = 0;                  // 0: not known
 };
@@ -110,7 +110,8 @@ class Task {
   // Whether `make` can generate this size; otherwise it has to be imported.
   virtual bool can_make(std::string_view /*size*/) const { return true; }
   // Both give back notes for the manifest: what only the maker knows.
-  virtual Json make(const TaskOptions& options, const SplitCounts& counts, uint64_t seed, DataSink& out) const;
+  virtual Json make(const TaskOptions& options, const SplitCounts& counts, uint64_t seed,
+                    DataSink& out) const;
   // From a folder or archive in the layout its owners publish.
   virtual Json import(const TaskOptions& options, const fs::path& from, DataSink& out) const;
   // Where `lra data get` finds what `import` takes; empty for a task nobody publishes.

@@ -9,14 +9,14 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+#include <optional>
 #include <tuple>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/philox.h"
 #include "base/progress.h"
-#include "base/signals.h"
-#include "base/threads.h"
+#include "data/file_source.h"
 #include "tasks/text.h"
 
 namespace lra::text {
@@ -28,96 +28,107 @@ constexpr uint64_t kOrderStreams[] = {stream_id("text.order.train"), stream_id("
                                       stream_id("text.order.test")};
 constexpr size_t kPublishedReviews = 12'500;  // in each folder
 constexpr size_t kMostHeldOut = 1'250;        // of each class
-constexpr size_t kBatchFiles = 4'096;
+constexpr size_t kLargestReview = size_t{1} << 24;
 
 constexpr const char* kLayout =
-    "Expected the folder aclImdb of the Large Movie Review Dataset, or the folder that holds it, with "
-    "train/neg, train/pos, test/neg and test/pos.";
+    "Expected the Large Movie Review Dataset, as aclImdb_v1.tar.gz or as the folder aclImdb, with train/neg, "
+    "train/pos, test/neg and test/pos.";
 
-fs::path find_folder(const fs::path& from) {
-  std::error_code code;
-  if (!fs::exists(from, code)) fail("text", "{}: there is no such folder. {}", from.string(), kLayout);
-  if (!fs::is_directory(from, code)) {
-    fail("text",
-         "{} is a file. An archive has to be unpacked first ('tar -xzf {}'); then import the folder aclImdb.",
-         from.string(), from.filename().string());
-  }
-  for (const fs::path& folder : {from, from / "aclImdb"}) {
-    if (!fs::is_directory(folder / "train", code)) continue;
-    for (const char* part : {"train/neg", "train/pos", "test/neg", "test/pos"}) {
-      if (!fs::is_directory(folder / part, code)) {
-        fail("text", "{}: the folder {} is missing. {}", folder.string(), part, kLayout);
-      }
-    }
-    return folder;
-  }
-  fail("text", "{}: there is no folder train in it, nor in aclImdb below it. {}", from.string(), kLayout);
-}
-
-struct ReviewFile {
-  uint64_t id = 0, rating = 0;
-  std::string name;
-};
+constexpr const char* kParts[] = {"train/neg", "train/pos", "test/neg", "test/pos"};  // 2 · test + label
 
 // "127_9.txt" is review 127 with rating 9; false for any other name.
-bool parse_name(std::string name, ReviewFile& file) {
+bool parse_name(std::string_view name, uint64_t& id, uint64_t& rating) {
   constexpr std::string_view kEnd = ".txt";
   if (!name.ends_with(kEnd)) return false;
   const char *at = name.data(), *end = name.data() + name.size() - kEnd.size();
-  const auto id = std::from_chars(at, end, file.id);
-  if (id.ec != std::errc() || id.ptr == end || *id.ptr != '_') return false;
-  const auto rating = std::from_chars(id.ptr + 1, end, file.rating);
-  if (rating.ec != std::errc() || rating.ptr != end) return false;
-  file.name = std::move(name);
-  return true;
+  const auto first = std::from_chars(at, end, id);
+  if (first.ec != std::errc() || first.ptr == end || *first.ptr != '_') return false;
+  const auto second = std::from_chars(first.ptr + 1, end, rating);
+  return second.ec == std::errc() && second.ptr == end;
 }
 
-// What the importer met besides reviews, for the person who asked for it.
-struct Oddities {
+// What a source holds: the reviews of each part by id and rating, and what the importer met besides them.
+struct Published {
+  struct Named {
+    uint64_t id = 0, rating = 0;
+    std::string bytes;
+  };
+  std::vector<Named> parts[4];
+  std::optional<std::string> folder;  // before "train/…" in paths
   int64_t empty = 0, other_files = 0;
-  std::string unusual_counts;
 };
 
-std::vector<ReviewFile> list_reviews(const fs::path& folder, Oddities& odd) {
-  std::vector<ReviewFile> files;
-  std::error_code code;
-  for (fs::directory_iterator at(folder, code), end; !code && at != end; at.increment(code)) {
-    ReviewFile file;
-    if (parse_name(at->path().filename().string(), file)) {
-      files.push_back(std::move(file));
-    } else {
-      ++odd.other_files;
-    }
+// The part that `path` lies in, or nothing; `folder` gets what stands before it.
+std::optional<size_t> part_of(std::string_view path, std::string_view name, std::string& folder) {
+  path.remove_suffix(name.size() + (path.size() > name.size() ? 1 : 0));
+  for (size_t p = 0; p < std::size(kParts); ++p) {
+    const std::string_view part = kParts[p];
+    if (!path.ends_with(part)) continue;
+    const std::string_view before = path.substr(0, path.size() - part.size());
+    if (!before.empty() && before.back() != '/') continue;
+    folder = before;
+    return p;
   }
-  if (code) fail("text", "{}: cannot be read: {}.", folder.string(), code.message());
-  std::sort(files.begin(), files.end(), [](const ReviewFile& a, const ReviewFile& b) {
-    return std::tie(a.id, a.rating, a.name) < std::tie(b.id, b.rating, b.name);
-  });
-  return files;
+  return std::nullopt;
 }
 
-// The reviews of one folder in the order of their names, without empty ones.
-std::vector<Review> read_folder(const fs::path& root, const std::string& part, int64_t label, Oddities& odd) {
-  const std::vector<ReviewFile> files = list_reviews(root / part, odd);
-  if (files.size() != kPublishedReviews) {
-    odd.unusual_counts +=
-        fmt::format("{}{} has {}", odd.unusual_counts.empty() ? "" : ", ", part, files.size());
+Published read_published(const fs::path& from) {
+  const FileSource source(from);
+  Published found;
+  int64_t reviews = 0;
+  Progress progress(fmt::format("text: reading {}", from.filename().string()), 4 * kPublishedReviews,
+                    "reviews");
+  source.visit([&](const SourceFile& file, ByteStream& bytes) {
+    std::string folder;
+    const auto part = part_of(file.path, file.name(), folder);
+    if (!part) return;
+    if (found.folder && *found.folder != folder) {
+      fail("text", "{} holds the data set twice, in '{}' and in '{}'. Name the one to import.", from.string(),
+           *found.folder, folder);
+    }
+    found.folder = folder;
+    Published::Named review;
+    if (!parse_name(file.name(), review.id, review.rating)) {
+      ++found.other_files;
+      return;
+    }
+    review.bytes = bytes.read_all(kLargestReview);
+    found.parts[*part].push_back(std::move(review));
+    progress.update(++reviews);
+  });
+  return found;
+}
+
+// The reviews of one part in the order of their names, without empty ones.
+std::vector<Review> take_part(Published& from, size_t part, int64_t label) {
+  auto& named = from.parts[part];
+  std::sort(named.begin(), named.end(), [](const Published::Named& a, const Published::Named& b) {
+    return std::tie(a.id, a.rating) < std::tie(b.id, b.rating);
+  });
+  std::vector<Review> reviews;
+  for (Published::Named& review : named) {
+    if (review.bytes.empty()) {
+      ++from.empty;
+    } else {
+      reviews.push_back({std::move(review.bytes), label});
+    }
   }
-  std::vector<Review> reviews(files.size());
-  Progress progress(fmt::format("text: reading {}", part), static_cast<int64_t>(files.size()), "reviews");
-  for (size_t first = 0; first < files.size(); first += kBatchFiles) {
-    const size_t count = std::min(kBatchFiles, files.size() - first);
-    parallel_items(static_cast<int64_t>(count), [&](int64_t i) {
-      const size_t at = first + static_cast<size_t>(i);
-      reviews[at] = {read_text(root / part / files[at].name), label};
-    });
-    if (interrupted()) throw Interrupted("reading the reviews was interrupted; nothing was written");
-    progress.update(static_cast<int64_t>(first + count));
-  }
-  odd.empty += static_cast<int64_t>(std::erase_if(reviews, [](const Review& r) { return r.bytes.empty(); }));
-  if (reviews.empty())
-    fail("text", "{}: there are no reviews (ID_RATING.txt) in it.", (root / part).string());
+  named = {};
   return reviews;
+}
+
+std::string unusual_counts(const Published& found, const fs::path& from) {
+  std::string unusual;
+  for (size_t p = 0; p < std::size(kParts); ++p) {
+    const size_t count = found.parts[p].size();
+    if (count == 0) {
+      fail("text", "{}: there are no reviews (ID_RATING.txt) in {}. {}", from.string(), kParts[p], kLayout);
+    }
+    if (count != kPublishedReviews) {
+      unusual += fmt::format("{}{} has {}", unusual.empty() ? "" : ", ", kParts[p], count);
+    }
+  }
+  return unusual;
 }
 
 // Moves a tenth of the reviews, at most kMostHeldOut, from `train` to the end of `held_out`.
@@ -142,33 +153,31 @@ std::vector<Review> shuffled(std::vector<Review> reviews, uint64_t stream) {
 }  // namespace
 
 void import_published(const Options& options, const fs::path& from, MadeData& made) {
-  const fs::path folder = find_folder(from);
-  info("text: reading {}", folder.string());
-  Oddities odd;
+  Published found = read_published(from);
+  const std::string unusual = unusual_counts(found, from);
   std::vector<Review> splits[3];
   for (const int64_t label : {kNegative, kPositive}) {
-    const std::string name = kClassNames[label];
-    std::vector<Review> train = read_folder(folder, "train/" + name, label, odd);
+    std::vector<Review> train = take_part(found, static_cast<size_t>(label), label);
     if (options.val == "fixed") hold_out(train, kHoldOutStreams[label], splits[1]);
     std::move(train.begin(), train.end(), std::back_inserter(splits[0]));
-    std::vector<Review> test = read_folder(folder, "test/" + name, label, odd);
+    std::vector<Review> test = take_part(found, static_cast<size_t>(2 + label), label);
     std::move(test.begin(), test.end(), std::back_inserter(splits[2]));
   }
   splits[0] = shuffled(std::move(splits[0]), kOrderStreams[0]);
   splits[2] = shuffled(std::move(splits[2]), kOrderStreams[2]);
   splits[1] = options.val == "fixed" ? shuffled(std::move(splits[1]), kOrderStreams[1]) : splits[2];
-  made.notes["folder"] = folder.string();
-  made.notes["empty_reviews"] = odd.empty;
-  made.notes["other_files"] = odd.other_files;
+  made.notes["source"] = from.string();
+  made.notes["empty_reviews"] = found.empty;
+  made.notes["other_files"] = found.other_files;
   for (size_t s = 0; s < std::size(splits); ++s) add_reviews(splits[s], options, s, made);
 
-  if (!odd.unusual_counts.empty()) {
-    warn("{}: {} reviews; the published set has {} in each folder.", folder.string(), odd.unusual_counts,
+  if (!unusual.empty()) {
+    warn("{}: {} reviews; the published set has {} in each folder.", from.string(), unusual,
          kPublishedReviews);
   }
-  if (odd.empty > 0) warn("{}: {} empty reviews were left out.", folder.string(), odd.empty);
-  if (odd.other_files > 0) {
-    warn("{}: {} files that are not named ID_RATING.txt were left out.", folder.string(), odd.other_files);
+  if (found.empty > 0) warn("{}: {} empty reviews were left out.", from.string(), found.empty);
+  if (found.other_files > 0) {
+    warn("{}: {} files that are not named ID_RATING.txt were left out.", from.string(), found.other_files);
   }
 }
 

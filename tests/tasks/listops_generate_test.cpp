@@ -7,18 +7,21 @@
 #include "base/sha256.h"
 #include "base/threads.h"
 #include "support/error_text.h"
+#include "support/memory_sink.h"
 #include "support/temp_dir.h"
 #include "tasks/listops.h"
 
 namespace lra::listops {
 namespace {
 
-MadeData make(const Options& options, const SplitCounts& counts, uint64_t seed = 0) {
+MemorySink make(const Options& options, const SplitCounts& counts, uint64_t seed = 0) {
   set_log_level(LogLevel::kQuiet);
-  return find_task("listops").make(options, counts, seed);
+  MemorySink made;
+  made.notes = find_task("listops").make(options, counts, seed, made);
+  return made;
 }
 
-std::string fingerprint(const MadeData& made) {
+std::string fingerprint(const MemorySink& made) {
   Sha256 hash;
   for (const Examples& split : made.splits) {
     hash.update(split.tokens.data(), split.tokens.size() * sizeof(uint16_t));
@@ -67,13 +70,13 @@ TEST(ListOpsGenerator, GivesOtherTreesForAnotherSeed) {
 }
 
 TEST(ListOpsGenerator, StartsWithTheSameTreesWhateverTheCount) {
-  const MadeData few = make(tiny(), {50, 5, 5}), many = make(tiny(), {500, 50, 50});
+  const MemorySink few = make(tiny(), {50, 5, 5}), many = make(tiny(), {500, 50, 50});
   EXPECT_TRUE(
       std::equal(few.splits[0].tokens.begin(), few.splits[0].tokens.end(), many.splits[0].tokens.begin()));
 }
 
 TEST(ListOpsGenerator, MakesNoTreeTwice) {
-  const MadeData made = make(tiny(), {20'000, 1'000, 2'000});
+  const MemorySink made = make(tiny(), {20'000, 1'000, 2'000});
   std::set<std::vector<uint16_t>> seen;
   int64_t total = 0;
   for (const Examples& split : made.splits) {
@@ -88,7 +91,7 @@ TEST(ListOpsGenerator, MakesNoTreeTwice) {
 }
 
 TEST(ListOpsGenerator, KeepsItsLimits) {
-  const MadeData made = make(tiny(), {5'000, 10, 10});
+  const MemorySink made = make(tiny(), {5'000, 10, 10});
   Evaluator evaluator;
   for (size_t i = 0; i < made.splits[0].labels.size(); ++i) {
     const auto tokens = sequence(made.splits[0], i);
@@ -105,10 +108,10 @@ TEST(ListOpsGenerator, KeepsItsLimits) {
 TEST(ListOpsGenerator, DropsOnlyTheBracketsWhenAsked) {
   Options dropped;
   dropped.brackets = "dropped";
-  MadeData kept = make(Options(), {100, 10, 10});
-  const MadeData without = make(dropped, {100, 10, 10});
-  EXPECT_EQ(kept.info.vocab_size, 17);
-  EXPECT_EQ(without.info.vocab_size, 16);
+  MemorySink kept = make(Options(), {100, 10, 10});
+  const MemorySink without = make(dropped, {100, 10, 10});
+  EXPECT_EQ(find_task("listops").info_for(Options()).vocab_size, 17);
+  EXPECT_EQ(find_task("listops").info_for(dropped).vocab_size, 16);
   EXPECT_EQ(kept.splits[0].labels, without.splits[0].labels);
   std::erase(kept.splits[0].tokens, kClose);
   EXPECT_EQ(kept.splits[0].tokens, without.splits[0].tokens);
