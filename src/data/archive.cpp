@@ -155,6 +155,11 @@ void ArchiveReader::State::fail_damaged() {
   if (failure) std::rethrow_exception(failure);
   const char* text = archive_error_string(reader);
   const std::string inside = current.empty() ? "" : fmt::format(", after '{}'", current);
+  if (text && text == std::string_view("Unrecognized archive format")) {
+    fail("archive",
+         "{}: there is no tar archive in it, or it was cut off at byte {}. Download or copy it again.", name,
+         packed.size());
+  }
   if (hit_end) {
     fail("archive", "{}: ends in the middle, at byte {}{}. It was cut: download or copy it again.", name,
          packed.position(), inside);
@@ -193,10 +198,6 @@ bool ArchiveReader::State::take(archive_entry* entry, SourceFile& file) {
   if (size < 0 || size > limits.file_size) {
     refuse(fmt::format("claims {} bytes, at most {} are taken", size, limits.file_size));
   }
-  // A plain tar cannot hold more than the file that it is.
-  if (!gunzip && archive_filter_count(reader) == 1 && size > packed.size()) {
-    refuse(fmt::format("claims {} bytes, but the whole archive has {}", size, packed.size()));
-  }
   if (path.empty()) refuse("has no name");
   if (!seen.insert(content_hash(path)).second) refuse("is there twice");
   current = path;
@@ -212,12 +213,13 @@ ArchiveReader::ArchiveReader(const fs::path& path, const SourceLimits& limits,
   if (is_gzip(read_head(path, 3))) s.gunzip = std::make_unique<GunzipStream>(s.packed);
   archive_read_support_format_tar(s.reader);
   archive_read_support_format_gnutar(s.reader);
+  // To the very end, beyond tar's own end mark: only then are the last checksums checked.
+  archive_read_set_format_option(s.reader, "tar", "read_concatenated_archives", "1");
   archive_read_support_filter_xz(s.reader);
   archive_read_support_filter_zstd(s.reader);
   archive_read_support_filter_bzip2(s.reader);
   if (archive_read_open(s.reader, &s, nullptr, &State::pull, nullptr) != ARCHIVE_OK) {
-    if (s.failure || s.hit_end) s.fail_damaged();
-    fail("archive", "{}: packed, but there is no tar archive in it.", s.name);
+    s.fail_damaged();
   }
 }
 ArchiveReader::~ArchiveReader() = default;

@@ -107,8 +107,9 @@ class Download {
     }
     check_size();
     accepted_ = true;
-    if (!progress_ && total_ > 0) {
-      progress_.emplace(request_.to.filename().string(), total_ / kMegabyte, "MB", part_.size() / kMegabyte);
+    if (!progress_) {
+      progress_.emplace(request_.to.filename().string(), std::max<int64_t>(total_, 0) / kMegabyte, "MB",
+                        part_.size() / kMegabyte);
     }
     return true;
   }
