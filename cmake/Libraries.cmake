@@ -51,8 +51,8 @@ lra_optional(PNG
   HEADERS png.h
   LIBRARIES libpng16.a libz.a
   SOURCES src/data/png.cpp)
-# libcurl is loaded at run time (src/data/download.cpp); only its header is needed here.
+# libcurl is loaded at run time (src/data/http.cpp); only its header is needed here.
 lra_optional(CURL
   PACKAGES libcurl4-openssl-dev
   HEADERS curl/curl.h
-  SOURCES src/data/download.cpp)
+  SOURCES src/data/http.cpp)

@@ -61,7 +61,8 @@ void Progress::finish(int64_t done) {
 void Progress::print(int64_t done, std::string_view remark, bool last) {
   const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
   const double rate = elapsed > 0 ? static_cast<double>(done - start_) / elapsed : 0;
-  std::string line = fmt::format("{} {}/{}", title_, done, total_);
+  std::string line = fmt::format("{} {}", title_, done);
+  if (total_ > 0) line += fmt::format("/{}", total_);
   if (rate > 0) line += fmt::format("  {:.4g} {}/s", rate, unit_);
   if (last) {
     line += fmt::format("  in {}", duration_text(elapsed));

@@ -48,12 +48,13 @@ bool looks_like_archive(std::string_view head) {
 
 #ifndef LRA_HAVE_ARCHIVE
 struct ArchiveReader::State {};
-ArchiveReader::ArchiveReader(const fs::path& path, const SourceLimits&, std::atomic<int64_t>&) {
+ArchiveReader::ArchiveReader(ByteStream& packed, std::string_view, const SourceLimits&,
+                             std::atomic<int64_t>&) {
   fail("archive",
        "{}: this build has no archive support. Install libarchive-dev (with zlib1g-dev liblzma-dev "
        "libzstd-dev "
        "libbz2-dev) and build again, or unpack the archive and import the folder.",
-       path.string());
+       packed.place());
 }
 ArchiveReader::~ArchiveReader() = default;
 bool ArchiveReader::next(SourceFile&) { return false; }
@@ -96,20 +97,34 @@ std::string clean_path(const std::string_view name, const std::string& archive, 
   return path;
 }
 
+// Counts what goes through it.
+class CountedStream : public ByteStream {
+ public:
+  CountedStream(ByteStream& from, std::atomic<int64_t>& position) : from_(from), position_(position) {
+    position_ = 0;
+  }
+  size_t read(char* into, size_t most) override {
+    const size_t n = from_.read(into, most);
+    position_ += static_cast<int64_t>(n);
+    return n;
+  }
+  std::string_view place() const override { return from_.place(); }
+  int64_t position() const { return position_; }
+
+ private:
+  ByteStream& from_;
+  std::atomic<int64_t>& position_;
+};
+
 }  // namespace
 
 struct ArchiveReader::State {
-  State(const fs::path& path, const SourceLimits& limits_, std::atomic<int64_t>& bytes_read_)
-      : limits(limits_),
-        bytes_read(bytes_read_),
-        packed(path),
-        name(path.string()),
-        buffer(size_t{1} << 18) {}
+  State(ByteStream& packed_, const SourceLimits& limits_, std::atomic<int64_t>& bytes_read_)
+      : limits(limits_), packed(packed_, bytes_read_), name(packed_.place()), buffer(size_t{1} << 18) {}
   ~State() { archive_read_free(reader); }
 
   SourceLimits limits;
-  std::atomic<int64_t>& bytes_read;
-  FileStream packed;
+  CountedStream packed;
   std::unique_ptr<GunzipStream> gunzip;
   std::string name;
   std::vector<char> buffer;
@@ -133,7 +148,6 @@ la_ssize_t ArchiveReader::State::pull(archive* a, void* self, const void** bytes
   try {
     ByteStream& from = s.gunzip ? static_cast<ByteStream&>(*s.gunzip) : s.packed;
     const size_t n = from.read(s.buffer.data(), s.buffer.size());
-    s.bytes_read = s.packed.position();
     s.hit_end = n == 0;
     if (n >= 512) {
       const auto tail = s.buffer.begin() + static_cast<std::ptrdiff_t>(n);
@@ -155,14 +169,19 @@ void ArchiveReader::State::fail_damaged() {
   if (failure) std::rethrow_exception(failure);
   const char* text = archive_error_string(reader);
   const std::string inside = current.empty() ? "" : fmt::format(", after '{}'", current);
+  if (text && text == std::string_view("Unrecognized archive format")) {
+    fail("archive",
+         "{}: there is no tar archive in it, or it was cut off at byte {}. Download or copy it again.", name,
+         packed.position());
+  }
   if (hit_end) {
     fail("archive", "{}: ends in the middle, at byte {}{}. It was cut: download or copy it again.", name,
          packed.position(), inside);
   }
   // Without gzip the last filter counts the bytes of the file; the buffer of gzip is too coarse to say more.
   const int64_t at = gunzip ? packed.position() : archive_filter_bytes(reader, -1);
-  fail("archive", "{}: damaged near byte {} of {}{}: {}. Download or copy it again.", name, at, packed.size(),
-       inside, text ? text : "unreadable");
+  fail("archive", "{}: damaged near byte {}{}: {}. Download or copy it again.", name, at, inside,
+       text ? text : "unreadable");
 }
 
 void ArchiveReader::State::check_ratio() const {
@@ -193,10 +212,6 @@ bool ArchiveReader::State::take(archive_entry* entry, SourceFile& file) {
   if (size < 0 || size > limits.file_size) {
     refuse(fmt::format("claims {} bytes, at most {} are taken", size, limits.file_size));
   }
-  // A plain tar cannot hold more than the file that it is.
-  if (!gunzip && archive_filter_count(reader) == 1 && size > packed.size()) {
-    refuse(fmt::format("claims {} bytes, but the whole archive has {}", size, packed.size()));
-  }
   if (path.empty()) refuse("has no name");
   if (!seen.insert(content_hash(path)).second) refuse("is there twice");
   current = path;
@@ -205,19 +220,20 @@ bool ArchiveReader::State::take(archive_entry* entry, SourceFile& file) {
   return true;
 }
 
-ArchiveReader::ArchiveReader(const fs::path& path, const SourceLimits& limits,
+ArchiveReader::ArchiveReader(ByteStream& packed, std::string_view head, const SourceLimits& limits,
                              std::atomic<int64_t>& bytes_read)
-    : state_(std::make_unique<State>(path, limits, bytes_read)) {
+    : state_(std::make_unique<State>(packed, limits, bytes_read)) {
   State& s = *state_;
-  if (is_gzip(read_head(path, 3))) s.gunzip = std::make_unique<GunzipStream>(s.packed);
+  if (is_gzip(head)) s.gunzip = std::make_unique<GunzipStream>(s.packed);
   archive_read_support_format_tar(s.reader);
   archive_read_support_format_gnutar(s.reader);
+  // To the very end, beyond tar's own end mark: only then are the last checksums checked.
+  archive_read_set_format_option(s.reader, "tar", "read_concatenated_archives", "1");
   archive_read_support_filter_xz(s.reader);
   archive_read_support_filter_zstd(s.reader);
   archive_read_support_filter_bzip2(s.reader);
   if (archive_read_open(s.reader, &s, nullptr, &State::pull, nullptr) != ARCHIVE_OK) {
-    if (s.failure || s.hit_end) s.fail_damaged();
-    fail("archive", "{}: packed, but there is no tar archive in it.", s.name);
+    s.fail_damaged();
   }
 }
 ArchiveReader::~ArchiveReader() = default;

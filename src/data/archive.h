@@ -14,8 +14,9 @@ bool looks_like_archive(std::string_view head);
 
 class ArchiveReader {
  public:
-  // `bytes_read` follows the position in the archive file.
-  ArchiveReader(const fs::path& path, const SourceLimits& limits, std::atomic<int64_t>& bytes_read);
+  // `packed` begins with `head`, stays alive, and names the archive; `bytes_read` follows the position in it.
+  ArchiveReader(ByteStream& packed, std::string_view head, const SourceLimits& limits,
+                std::atomic<int64_t>& bytes_read);
   ~ArchiveReader();
 
   // The next regular file; what was left of the one before is skipped. False at the end.

@@ -106,7 +106,9 @@ class HeaderParser {
     if (descr.find('O') != descr.npos) refuse("the array holds Python objects, which are never read");
     const bool known = descr.starts_with("|S") || descr.starts_with("<U");
     const char* end = descr.data() + descr.size();
-    if (!known || std::from_chars(descr.data() + 2, end, header.width).ptr != end || header.width < 0 ||
+    const auto number =
+        known ? std::from_chars(descr.data() + 2, end, header.width) : std::from_chars_result{};
+    if (!known || number.ec != std::errc() || number.ptr != end || header.width < 0 ||
         header.width > 1 << 16) {
       refuse(fmt::format("the type '{}' is not '|S…' or '<U…'", descr));
     }

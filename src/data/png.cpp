@@ -32,7 +32,7 @@ struct Session {
   size_t at = 0;
   std::string out;
   char message[160] = {};
-  const char* fault = nullptr;  // ours rather than libpng's
+  bool too_large = false, transparent = false;
   png_structp png = nullptr;
   png_infop info = nullptr;
 
@@ -74,11 +74,11 @@ bool read_header(Session& s, png_uint_32 largest_side) {
   png_read_info(s.png, s.info);
   png_get_IHDR(s.png, s.info, &s.width, &s.height, &s.depth, &s.colour, &s.interlace, nullptr, nullptr);
   if (s.width > largest_side || s.height > largest_side) {
-    s.fault = "too large";
+    s.too_large = true;
     return false;
   }
   if ((s.colour & PNG_COLOR_MASK_ALPHA) || png_get_valid(s.png, s.info, PNG_INFO_tRNS)) {
-    s.fault = "transparent";
+    s.transparent = true;
     return false;
   }
   if (s.colour == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(s.png);
@@ -127,10 +127,10 @@ struct WriteSession : Session {
 };
 
 [[noreturn]] void fail_read(const Session& s, std::string_view place, int64_t largest_side) {
-  if (s.fault == std::string_view("too large")) {
+  if (s.too_large) {
     fail("png", "{}: {} x {} pixels, at most {} a side are taken.", place, s.width, s.height, largest_side);
   }
-  if (s.fault) fail("png", "{}: has transparent pixels; a gray image without them was expected.", place);
+  if (s.transparent) fail("png", "{}: has transparent pixels; a gray image without them was expected.", place);
   fail("png", "{}: not a readable PNG, at byte {} of {}: {}. Get the file again.", place, s.at, s.in.size(),
        s.message);
 }

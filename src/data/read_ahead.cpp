@@ -39,7 +39,8 @@ bool ReadAhead::push(Block& block) {
 void ReadAhead::unpack(const fs::path& path, const SourceLimits& limits, std::atomic<int64_t>& bytes_read) {
   Block block;
   try {
-    ArchiveReader archive(path, limits, bytes_read);
+    FileStream packed(path);
+    ArchiveReader archive(packed, read_head(path, 512), limits, bytes_read);
     int64_t number = 0;
     for (SourceFile file; archive.next(file);) {
       ++number;
