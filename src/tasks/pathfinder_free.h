@@ -1,7 +1,7 @@
 // Where a paddle fits: the pixels p of a window for which no blocked pixel is under p + k, for any cell k of
 // a kernel. That is the grey dilation D(p) = max_k M(p + k) compared with the bound of a free pixel; only
 // which pixels are blocked matters, so a row is a row of bits and a kernel cell costs one shift and one or a
-// word. Cells outside the window are ignored.
+// word. Cells outside the window are ignored, so a pixel is free where the whole kernel lies outside.
 #pragma once
 #include <cstdint>
 #include <span>
