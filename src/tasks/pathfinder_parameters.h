@@ -54,6 +54,21 @@ inline Parameters parameters_of(int resolution, Difficulty difficulty) {
   p.continuity = 1.8;
   int distractor_paddles = 0;
   switch (resolution) {
+    case 16:  // ours, for tests and the demo: short targets, little clutter
+      p.contour_length = difficulty == Difficulty::kEasy           ? 3
+                         : difficulty == Difficulty::kIntermediate ? 4
+                                                                   : 5;
+      p.distractor_length = 2;
+      p.seed_distance = 3;
+      p.marker_radius = 1;
+      p.paddle_length = 2;
+      p.paddle_thickness = 0.5;
+      p.margins = {1};
+      p.continuity = 1.0;
+      p.snake_contrast = 200;
+      p.paddle_contrast = 75;
+      distractor_paddles = 4;
+      break;
     case 32:
       p.seed_distance = 7;
       p.marker_radius = 1.5;
@@ -90,7 +105,7 @@ inline Parameters parameters_of(int resolution, Difficulty difficulty) {
       distractor_paddles = 30;
       break;
     default:
-      fail("pathfinder", "there are no images of {} x {} pixels. Known: 32, 64, 128, 256.", resolution,
+      fail("pathfinder", "there are no images of {} x {} pixels. Known: 16, 32, 64, 128, 256.", resolution,
            resolution);
   }
   p.distractors = distractor_paddles / p.distractor_length;

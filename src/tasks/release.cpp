@@ -29,27 +29,31 @@ Download release_download() {
   return {.url = "https://storage.googleapis.com/long-range-arena/lra_release.gz", .file = "lra_release.gz"};
 }
 
-std::optional<std::string> find_in_release(const FileSource& source, std::string_view wanted) {
-  const size_t slash = wanted.find('/');
-  const std::string_view first = wanted.substr(0, slash + 1), rest = wanted.substr(slash + 1);
+std::optional<std::string> find_in_release(const FileSource& source, std::string_view what,
+                                           const FolderOf& folder_of) {
   std::optional<std::string> best;
   const auto rank = [](const std::string& folder) {  // the smallest is the best
     return std::tuple(-count_of(folder, "lra_release/"), folder.size(), folder);
   };
-  Progress progress(fmt::format("looking for {} in {}", wanted, source.path().filename().string()),
+  Progress progress(fmt::format("looking for {} in {}", what, source.path().filename().string()),
                     source.bytes_total(), "bytes");
   source.visit([&](const SourceFile& file, ByteStream&) {
-    std::optional<std::string> folder = before(file.path, wanted);
-    if (folder) {
-      *folder += first;
-    } else if (folder = before(file.path, rest); folder && !folder->empty()) {
-      folder.reset();  // `rest` counts at the top only: the user named the folder itself
-    }
+    std::optional<std::string> folder = folder_of(file.path);
     if (folder && (!best || rank(*folder) < rank(*best))) best = std::move(folder);
     progress.update(source.bytes_read());
   });
   if (best) info("{}: reading {}", source.path().string(), best->empty() ? "its top folder" : *best);
   return best;
+}
+
+std::optional<std::string> find_in_release(const FileSource& source, std::string_view file) {
+  const size_t slash = file.find('/');
+  const std::string_view first = file.substr(0, slash + 1), rest = file.substr(slash + 1);
+  return find_in_release(source, file, [&](std::string_view path) -> std::optional<std::string> {
+    if (const auto folder = before(path, file)) return *folder + std::string(first);
+    if (path == rest) return "";
+    return std::nullopt;
+  });
 }
 
 }  // namespace lra

@@ -6,7 +6,6 @@
 // The label is a number that is 0 or 1 ("1.0"). Quotes are data: a line ends at its end and nowhere else, and
 // is cut at its first four tabs.
 #include <atomic>
-#include <charconv>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -20,17 +19,6 @@ namespace {
 
 constexpr size_t kFields = 5;
 
-int64_t parse_label(std::string_view text, const Place& place) {
-  double value = -1;
-  const char* end = text.data() + text.size();
-  const auto [at, code] = std::from_chars(text.data(), end, value);
-  if (code != std::errc() || at != end || (value != 0 && value != 1)) {
-    fail("retrieval", "{}: the label '{}' is neither 0 nor 1. The file may be damaged.", place.text(),
-         text.substr(0, 40));
-  }
-  return value == 1 ? 1 : 0;
-}
-
 void parse_pair(const Line& line, const Options& options, TsvExample& pair, std::atomic<int64_t>& empty) {
   std::string_view fields[kFields], rest = line.text;
   for (size_t i = 0; i + 1 < kFields; ++i) {
@@ -40,7 +28,7 @@ void parse_pair(const Line& line, const Options& options, TsvExample& pair, std:
     rest.remove_prefix(tab + 1);
   }
   fields[4] = rest;
-  pair.label = parse_label(fields[0], line.place);
+  pair.label = parse_binary_label(fields[0], "retrieval", line.place);
   for (const auto& [text, ids] : {std::pair(fields[3], &pair.first), std::pair(fields[4], &pair.second)}) {
     encode_bytes(text.empty() ? " " : text, options.max_length, *ids);  // a document has at least one byte
     if (text.empty()) ++empty;

@@ -1,6 +1,7 @@
 #include "tasks/tsv_import.h"
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
 
 #include "base/error.h"
@@ -59,6 +60,17 @@ int64_t import_split(const TsvLayout& layout, const SourceFile& file, ByteStream
 }
 
 }  // namespace
+
+int64_t parse_binary_label(std::string_view text, std::string_view task, const Place& place) {
+  double value = -1;
+  const char* end = text.data() + text.size();
+  const auto [at, code] = std::from_chars(text.data(), end, value);
+  if (code != std::errc() || at != end || (value != 0 && value != 1)) {
+    fail(task, "{}: the label '{}' is neither 0 nor 1. The file may be damaged.", place.text(),
+         text.substr(0, 40));
+  }
+  return value == 1 ? 1 : 0;
+}
 
 Json import_tsv(const TsvLayout& layout, const fs::path& from, const TsvParse& parse, bool two_documents,
                 DataSink& out) {

@@ -29,4 +29,7 @@ using TsvParse = std::function<void(const Line&, TsvExample&)>;
 Json import_tsv(const TsvLayout& layout, const fs::path& from, const TsvParse& parse, bool two_documents,
                 DataSink& out);
 
+// "0", "1", "0.0", "1.0": 0 or 1; anything else is an error of `task` with the place.
+int64_t parse_binary_label(std::string_view text, std::string_view task, const Place& place);
+
 }  // namespace lra

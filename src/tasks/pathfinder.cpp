@@ -1,0 +1,122 @@
+#include "tasks/pathfinder.h"
+
+#include "tasks/baselines.h"
+#include "tasks/release.h"
+
+namespace lra {
+namespace pathfinder {
+namespace {
+
+struct Golden {
+  const char *train, *val, *test;
+};
+
+class Pathfinder : public Task {
+ public:
+  Pathfinder(std::string name, std::string title, int64_t side, Golden full, Golden tiny)
+      : side_(side), full_(full), tiny_(tiny) {
+    info_ = {
+        .name = std::move(name),
+        .title = std::move(title),
+        .version = "1",
+        .description = fmt::format(
+            "Two round markers, two long dashed snakes and several short ones: are the markers on the same "
+            "snake? {0} by {0} gray pixels, row by row, as {1} ids 0 to 255; no id is padding. Made by our "
+            "own "
+            "version of the generator, or imported from the arena's release.",
+            side, side * side),
+        .source = "Long Range Arena (Tay et al. 2020); Pathfinder (Linsley et al. 2018, Kim et al. 2020)",
+        .vocab_size = 256,
+        .num_classes = 2,
+        .max_length = side * side,
+        .pad_id = std::nullopt,
+        .two_inputs = false,
+    };
+  }
+  const TaskInfo& info() const override { return info_; }
+  TaskInfo info_for(const TaskOptions& options) const override {
+    TaskInfo changed = info_;
+    const int64_t side = dynamic_cast<const Options&>(options).side;
+    changed.max_length = side * side;
+    return changed;
+  }
+
+  std::unique_ptr<TaskOptions> options(std::string_view size) const override {
+    auto options = std::make_unique<Options>();
+    options->side = side_;
+    if (size == "tiny") {
+      options->side = side_ == 32 ? 16 : 32;
+      options->difficulty = "easy";
+    }
+    return options;
+  }
+  SplitCounts counts(std::string_view size) const override {
+    if (size != "tiny") return {160'000, 20'000, 20'000};
+    return side_ == 32 ? SplitCounts{20'000, 1'000, 2'000} : SplitCounts{2'000, 500, 500};
+  }
+
+  Json make(const TaskOptions& options, const SplitCounts& counts, uint64_t seed,
+            DataSink& out) const override {
+    return make_images(dynamic_cast<const Options&>(options), counts, seed, out);
+  }
+  Json import(const TaskOptions& options, const fs::path& from, DataSink& out) const override {
+    return import_published(dynamic_cast<const Options&>(options), from, out);
+  }
+  std::vector<Download> downloads() const override { return {release_download()}; }
+
+  std::string show(const Dataset& data, int64_t index) const override {
+    const int64_t side = side_of(data);
+    const MarkerPair m = find_markers(data.tokens(index), side);
+    return fmt::format("label {} ({}), markers near row {} column {} and row {} column {}, {} by {} pixels\n",
+                       data.label(index), data.label(index) == 1 ? "one snake" : "two snakes", m.y[0], m.x[0],
+                       m.y[1], m.x[1], side, side);
+  }
+  std::optional<GrayImage> picture(const Dataset& data, int64_t index) const override {
+    const int64_t side = side_of(data);
+    GrayImage image{side, side, {}};
+    const Tokens tokens = data.tokens(index);
+    for (int64_t t = 0; t < side * side; ++t) image.pixels.push_back(static_cast<uint8_t>(tokens[t]));
+    return image;
+  }
+  Stats stats(const std::vector<const Dataset*>& splits, const Json& notes) const override {
+    return image_stats(splits, notes);
+  }
+  std::vector<Baseline> baselines(const Dataset& train, const Dataset& test) const override {
+    return {{"majority class", accuracy_of_majority(train, test)},
+            {"marker distance", accuracy_of_distance(train, test)}};
+  }
+  std::vector<std::pair<std::string, std::string>> golden_hashes() const override {
+    std::vector<std::pair<std::string, std::string>> known;
+    for (const auto& [variant, golden] : {std::pair("default", full_), std::pair("tiny", tiny_)}) {
+      const char* hashes[] = {golden.train, golden.val, golden.test};
+      for (size_t s = 0; s < std::size(kSplits); ++s) {
+        if (hashes[s]) known.emplace_back(fmt::format("{}/{}", variant, kSplits[s]), hashes[s]);
+      }
+    }
+    return known;
+  }
+
+ private:
+  TaskInfo info_;
+  int64_t side_;
+  Golden full_, tiny_;
+};
+
+constexpr Golden kTinyOfLarge = {nullptr, nullptr, nullptr};
+
+const Registered<Task> pathfinder32(std::make_unique<Pathfinder>("pathfinder", "Pathfinder (32)", 32,
+                                                                 Golden{}, Golden{}),
+                                    LRA_HERE);
+const Registered<Task> pathfinder64(std::make_unique<Pathfinder>("pathfinder64", "Pathfinder (64)", 64,
+                                                                 Golden{}, kTinyOfLarge),
+                                    LRA_HERE);
+const Registered<Task> pathx(std::make_unique<Pathfinder>("pathx", "Path-X (128)", 128, Golden{},
+                                                          kTinyOfLarge),
+                             LRA_HERE);
+const Registered<Task> pathfinder256(std::make_unique<Pathfinder>("pathfinder256", "Pathfinder (256)", 256,
+                                                                  Golden{}, kTinyOfLarge),
+                                     LRA_HERE);
+
+}  // namespace
+}  // namespace pathfinder
+}  // namespace lra

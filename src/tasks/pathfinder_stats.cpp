@@ -1,0 +1,151 @@
+// What shows in the images without following any contour.
+#include <algorithm>
+#include <cmath>
+
+#include "base/threads.h"
+#include "tasks/pathfinder.h"
+
+namespace lra::pathfinder {
+namespace {
+
+constexpr int64_t kMostFitted = 20'000;  // images of train: more move the threshold by nothing
+
+std::vector<double> distances(const Dataset& data, int64_t n) {
+  std::vector<double> all(static_cast<size_t>(n));
+  const int64_t side = side_of(data);
+  parallel_items(
+      n, [&](int64_t i) { all[static_cast<size_t>(i)] = find_markers(data.tokens(i), side).distance(); });
+  return all;
+}
+
+double ratio(double part, int64_t whole) { return whole > 0 ? part / static_cast<double>(whole) : 0; }
+
+}  // namespace
+
+int64_t side_of(const Dataset& data) {
+  return static_cast<int64_t>(std::sqrt(static_cast<double>(data.info().max_length)) + 0.5);
+}
+
+double MarkerPair::distance() const {
+  const auto dy = static_cast<double>(y[0] - y[1]), dx = static_cast<double>(x[0] - x[1]);
+  return std::sqrt(dy * dy + dx * dx);
+}
+
+// A marker is the only thing as thick as a disk of its radius: where it is, the darkest pixel of such a disk
+// is bright. Of equally bright places the one with the brightest surroundings counts.
+MarkerPair find_markers(const Tokens& pixels, int64_t side) {
+  const double radius = side <= 16 ? 1 : side <= 32 ? 1.5 : side <= 64 ? 2.5 : side <= 128 ? 3 : 5;
+  const auto reach = static_cast<int64_t>(radius);
+  struct Place {
+    int64_t darkest = -1, sum = -1, y = 0, x = 0;
+  };
+  std::vector<Place> places;
+  for (int64_t y = 0; y < side; ++y) {
+    for (int64_t x = 0; x < side; ++x) {
+      if (pixels[y * side + x] < 64) continue;
+      Place place{255, 0, y, x};
+      for (int64_t dy = -reach; dy <= reach; ++dy) {
+        for (int64_t dx = -reach; dx <= reach; ++dx) {
+          const int64_t py = y + dy, px = x + dx;
+          if (dy * dy + dx * dx > reach * reach || py < 0 || py >= side || px < 0 || px >= side) continue;
+          const int64_t value = pixels[py * side + px];
+          place.darkest = std::min(place.darkest, value);
+          place.sum += value;
+        }
+      }
+      places.push_back(place);
+    }
+  }
+  const auto brighter = [](const Place& a, const Place& b) {
+    return std::pair(a.darkest, a.sum) < std::pair(b.darkest, b.sum);
+  };
+  MarkerPair pair;
+  if (places.empty()) return pair;
+  const Place first = *std::max_element(places.begin(), places.end(), brighter);
+  std::erase_if(places, [&](const Place& p) {
+    const int64_t dy = p.y - first.y, dx = p.x - first.x;
+    return static_cast<double>(dy * dy + dx * dx) <= 4 * radius * radius;
+  });
+  const Place second = places.empty() ? first : *std::max_element(places.begin(), places.end(), brighter);
+  pair.y[0] = first.y, pair.x[0] = first.x, pair.y[1] = second.y, pair.x[1] = second.x;
+  return pair;
+}
+
+double accuracy_of_distance(const Dataset& train, const Dataset& test) {
+  const int64_t n = std::min(train.size(), kMostFitted);
+  const std::vector<double> seen = distances(train, n);
+  std::vector<std::pair<double, int64_t>> sorted;
+  for (int64_t i = 0; i < n; ++i) sorted.emplace_back(seen[static_cast<size_t>(i)], train.label(i));
+  std::sort(sorted.begin(), sorted.end());
+  // Right answers of "1 above the threshold" for every threshold between two distances; n minus that is "1
+  // below it".
+  int64_t right = std::count_if(sorted.begin(), sorted.end(), [](const auto& p) { return p.second == 1; });
+  int64_t best = std::max(right, n - right);
+  double threshold = -1;
+  bool above = right >= n - right;
+  for (size_t i = 0; i < sorted.size(); ++i) {
+    right += sorted[i].second == 1 ? -1 : 1;
+    if (i + 1 < sorted.size() && sorted[i + 1].first == sorted[i].first) continue;
+    if (std::max(right, n - right) <= best) continue;
+    best = std::max(right, n - right);
+    threshold = sorted[i].first;
+    above = right >= n - right;
+  }
+  const std::vector<double> met = distances(test, test.size());
+  int64_t hits = 0;
+  for (int64_t i = 0; i < test.size(); ++i) {
+    const bool one = (met[static_cast<size_t>(i)] > threshold) == above;
+    hits += (one ? 1 : 0) == test.label(i) ? 1 : 0;
+  }
+  return ratio(static_cast<double>(hits), test.size());
+}
+
+Stats image_stats(const std::vector<const Dataset*>& splits, const Json& notes) {
+  Stats stats;
+  Table table{"pixels and markers",
+              {"split", "not zero (%)", "mean", "deviation", "distance, label 1", "distance, label 0"},
+              {},
+              ""};
+  for (size_t s = 0; s < splits.size(); ++s) {
+    const Dataset& data = *splits[s];
+    double sum = 0, squares = 0, filled = 0, distance[2] = {};
+    int64_t count[2] = {};
+    const std::vector<double> all = distances(data, data.size());
+    for (int64_t i = 0; i < data.size(); ++i) {
+      const Tokens tokens = data.tokens(i);
+      int64_t one = 0, two = 0, not_zero = 0;
+      for (int64_t t = 0; t < tokens.size(); ++t) {
+        const int64_t value = tokens[t];
+        one += value, two += value * value, not_zero += value > 0 ? 1 : 0;
+      }
+      sum += static_cast<double>(one), squares += static_cast<double>(two);
+      filled += static_cast<double>(not_zero);
+      distance[data.label(i)] += all[static_cast<size_t>(i)];
+      ++count[data.label(i)];
+    }
+    const int64_t n = data.total_tokens();
+    const double mean = ratio(sum, n), deviation = std::sqrt(std::max(0.0, ratio(squares, n) - mean * mean));
+    table.rows.push_back({kSplits[s], fmt::format("{:.2f}", 100 * ratio(filled, n)),
+                          fmt::format("{:.2f}", mean), fmt::format("{:.2f}", deviation),
+                          fmt::format("{:.2f}", ratio(distance[1], count[1])),
+                          fmt::format("{:.2f}", ratio(distance[0], count[0]))});
+    stats.json[kSplits[s]] = {{"not_zero", ratio(filled, n)},
+                              {"mean", mean},
+                              {"deviation", deviation},
+                              {"distance", {ratio(distance[0], count[0]), ratio(distance[1], count[1])}}};
+  }
+  stats.tables.push_back(std::move(table));
+  if (notes.contains("pairs_tried")) {
+    const double pairs = notes.value("pairs_tried", 0.0), placed = notes.value("distractors_placed", 0.0);
+    stats.tables.push_back({"how they were made",
+                            {"images", "pairs tried an image", "distractors placed"},
+                            {{notes.value("images", Json()).dump(), fmt::format("{:.2f}", pairs),
+                              fmt::format("{:.2f}", placed)}},
+                            ""});
+    stats.json["pairs_tried"] = pairs;
+    stats.json["distractors_placed"] = placed;
+  }
+  return stats;
+}
+
+}  // namespace lra::pathfinder
