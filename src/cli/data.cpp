@@ -1,13 +1,16 @@
-// lra data make|import|verify|stats|show|export|check|list
+// lra data make|import|get|verify|stats|show|export|check|list
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <optional>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/table.h"
+#include "cli/draw_image.h"
 #include "cli/verb.h"
 #include "tasks/task.h"
 
@@ -94,10 +97,20 @@ class Data : public Verb {
 
     CLI::App* import =
         add_action(*app, "import", "bring published files into the program's form", &Data::import);
-    import->add_option("FROM", from_, "folder in the layout its owners publish")
-        ->type_name("FOLDER")
+    import->add_option("FROM", from_, "folder or archive in the layout its owners publish")
+        ->type_name("PATH")
         ->required();
     add_making_options(*import);
+
+    CLI::App* get = add_action(*app, "get", "download what the owners publish, then import it", &Data::get);
+    get->get_option("TASK")->description("imdb, cifar10 or lra; or the task that reads it");
+    get->add_option("--from", get_.from, "another address, or a file that is there already")
+        ->type_name("URL|FILE");
+    get->add_option("--task", get_.tasks, "import into this task only, may repeat")
+        ->type_name("NAME")
+        ->allow_extra_args(false);
+    get->add_flag("--offline", get_.offline, "never touch the network");
+    add_making_options(*get);
 
     add_variant_option(
         *add_action(*app, "verify", "recompute every hash and check every example", &Data::verify));
@@ -106,6 +119,7 @@ class Data : public Verb {
 
     CLI::App* show = add_action(*app, "show", "print one example as a person wants to see it", &Data::show);
     show->add_option("--index", index_, "which example, from 0 on")->type_name("N")->capture_default_str();
+    show->add_option("--png", png_, "write an image to this file instead of drawing it")->type_name("FILE");
     add_split_option(*show);
     add_variant_option(*show);
 
@@ -167,13 +181,15 @@ class Data : public Verb {
   DataFolder folder() const { return {shared_.data, std::string(find_task(task_).name()), variant_}; }
 
   int report_folder(const DataFolder& made) {
-    const Json json = describe(made);
     if (shared_.json) {
-      print_json(json);
+      print_json(describe(made));
     } else {
-      fmt::print("{}\n{}", made.path().string(), split_table(json.at("splits")));
+      print_folder(made);
     }
     return 0;
+  }
+  static void print_folder(const DataFolder& made) {
+    fmt::print("{}\n{}", made.path().string(), split_table(describe(made).at("splits")));
   }
 
   int make() {
@@ -182,6 +198,20 @@ class Data : public Verb {
   }
 
   int import() { return report_folder(import_data(find_task(task_), shared_.data, from_, request_)); }
+
+  int get() {
+    get_.name = task_;
+    get_.make = request_;
+    const std::vector<DataFolder> folders = get_data(shared_.data, get_);
+    if (!shared_.json) {
+      for (const DataFolder& folder : folders) print_folder(folder);
+      return 0;
+    }
+    Json all = Json::array();
+    for (const DataFolder& folder : folders) all.push_back(describe(folder));
+    print_json(all);
+    return 0;
+  }
 
   int verify() {
     const Json report = verify_data(find_task(task_), folder());
@@ -220,7 +250,15 @@ class Data : public Verb {
       fail("data", "there is no example {} in {}, expected 0 to {}.", index_, data.path().string(),
            data.size() - 1);
     }
-    const std::string text = task.show(data, index_);
+    const auto picture = task.picture(data, index_);
+    if (!png_.empty()) {
+      if (!picture) fail("data", "an example of {} is no image: --png is for tasks that have some.", task_);
+      write_png(png_, *picture);
+      info("written to {}", png_);
+    }
+    const bool colour = !shared_.json && ::isatty(STDOUT_FILENO) && !std::getenv("NO_COLOR");
+    std::string text = task.show(data, index_);
+    if (picture && png_.empty()) text = draw_image(*picture, colour) + text;
     if (shared_.json) {
       print_json({{"task", task_},
                   {"variant", variant_},
@@ -304,7 +342,9 @@ class Data : public Verb {
   Shared shared_;
   std::vector<std::pair<CLI::App*, Action>> actions_;
   MakeRequest request_;
-  std::string task_, counts_, from_, variant_ = "default", split_ = "train", format_ = "tsv", output_ = "-";
+  GetRequest get_;
+  std::string png_, task_, counts_, from_, variant_ = "default", split_ = "train", format_ = "tsv",
+                                           output_ = "-";
   int64_t index_ = 0;
 };
 

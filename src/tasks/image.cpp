@@ -1,8 +1,7 @@
 #include "tasks/image.h"
 
-#include <cmath>
-
 #include "tasks/baselines.h"
+#include "tasks/pixels.h"
 
 namespace lra {
 namespace image {
@@ -55,42 +54,31 @@ class Image : public Task {
   Json import(const TaskOptions& options, const fs::path& from, DataSink& out) const override {
     return import_published(dynamic_cast<const Options&>(options), from, out);
   }
-  std::vector<Download> downloads() const override {
-    return {{.url = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
-             .file = "cifar-10-binary.tar.gz",
-             .md5 = "c32a1d4ab5d03f1284b67883e8d87530",
-             .bytes = 170'052'171}};
+  std::optional<Download> download() const override {
+    return Download{.name = "cifar10",
+                    .url = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+                    .file = "cifar-10-binary.tar.gz",
+                    .md5 = "c32a1d4ab5d03f1284b67883e8d87530",
+                    .bytes = 170'052'171};
   }
 
   std::string show(const Dataset& data, int64_t index) const override {
     const bool made_up = data.info().source.starts_with("lra data make");
-    const int64_t label = data.label(index), side = side_of(data, index);
+    const int64_t label = data.label(index), side = side_of(data);
     const char* name = made_up ? "a texture" : kNames[label];
     return fmt::format("label {} ({}), {} by {} pixels\n", label, name, side, side);
   }
   std::optional<GrayImage> picture(const Dataset& data, int64_t index) const override {
-    const int64_t side = side_of(data, index);
-    GrayImage image{side, side, {}};
-    const Tokens tokens = data.tokens(index);
-    for (int64_t t = 0; t < side * side; ++t) image.pixels.push_back(static_cast<uint8_t>(tokens[t]));
-    return image;
+    return picture_of(data, index);
   }
 
   Stats stats(const std::vector<const Dataset*>& splits, const Json&) const override {
     Stats stats;
     Table table{"gray values", {"split", "mean", "deviation"}, {}, ""};
     for (size_t s = 0; s < splits.size(); ++s) {
-      double sum = 0, squares = 0;
-      for (int64_t i = 0; i < splits[s]->size(); ++i) {
-        const Tokens tokens = splits[s]->tokens(i);
-        int64_t one = 0, two = 0;
-        for (int64_t t = 0; t < tokens.size(); ++t) one += tokens[t], two += int64_t{tokens[t]} * tokens[t];
-        sum += static_cast<double>(one), squares += static_cast<double>(two);
-      }
-      const auto n = static_cast<double>(splits[s]->total_tokens());
-      const double mean = sum / n, deviation = std::sqrt(std::max(0.0, squares / n - mean * mean));
-      table.rows.push_back({kSplits[s], fmt::format("{:.2f}", mean), fmt::format("{:.2f}", deviation)});
-      stats.json[kSplits[s]] = {{"mean", mean}, {"deviation", deviation}};
+      const PixelMoments m = pixel_moments(*splits[s]);
+      table.rows.push_back({kSplits[s], fmt::format("{:.2f}", m.mean), fmt::format("{:.2f}", m.deviation)});
+      stats.json[kSplits[s]] = {{"mean", m.mean}, {"deviation", m.deviation}};
     }
     stats.tables.push_back(std::move(table));
     return stats;
@@ -99,11 +87,6 @@ class Image : public Task {
   std::vector<Baseline> baselines(const Dataset& train, const Dataset& test) const override {
     return {{"majority class", accuracy_of_majority(train, test)},
             {"nearest class mean", nearest_class_mean(train, test)}};
-  }
-
- private:
-  static int64_t side_of(const Dataset& data, int64_t index) {
-    return static_cast<int64_t>(std::sqrt(static_cast<double>(data.length(index))) + 0.5);
   }
 };
 

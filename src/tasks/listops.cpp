@@ -3,6 +3,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "tasks/release.h"
 
 namespace lra {
 namespace listops {
@@ -83,6 +84,7 @@ class ListOps : public Task {
   Json import(const TaskOptions& options, const fs::path& from, DataSink& out) const override {
     return import_published(dynamic_cast<const Options&>(options), from, out);
   }
+  std::optional<Download> download() const override { return release_download(); }
   Json check_file(const fs::path& file) const override { return listops::check_file(file); }
 
   void verify(const Dataset& data) const override {

@@ -260,7 +260,7 @@ DataFolder make_data(const Task& task, const fs::path& root, const MakeRequest& 
     fail(task.name(),
          "this data cannot be made, it has to be imported from what its owners publish: 'lra data import {0} "
          "FROM'{1}. A small made-up set comes from 'lra data make {0} --size tiny'.",
-         task.name(), task.downloads().empty() ? "" : fmt::format(" or 'lra data get {}'", task.name()));
+         task.name(), task.download() ? fmt::format(" or 'lra data get {}'", task.name()) : std::string());
   }
   const auto options = read_options(task, request.size, request.options);
   const SplitCounts counts = request.counts.value_or(task.counts(request.size));

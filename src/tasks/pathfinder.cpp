@@ -1,6 +1,7 @@
 #include "tasks/pathfinder.h"
 
 #include "tasks/baselines.h"
+#include "tasks/pixels.h"
 #include "tasks/release.h"
 
 namespace lra {
@@ -62,7 +63,11 @@ class Pathfinder : public Task {
   Json import(const TaskOptions& options, const fs::path& from, DataSink& out) const override {
     return import_published(dynamic_cast<const Options&>(options), from, out);
   }
-  std::vector<Download> downloads() const override { return {release_download()}; }
+  std::optional<Download> download() const override {
+    Download release = release_download();
+    release.by_default = side_ == 32 || side_ == 128;  // the arena's two
+    return release;
+  }
 
   std::string show(const Dataset& data, int64_t index) const override {
     const int64_t side = side_of(data);
@@ -72,11 +77,7 @@ class Pathfinder : public Task {
                        m.y[1], m.x[1], side, side);
   }
   std::optional<GrayImage> picture(const Dataset& data, int64_t index) const override {
-    const int64_t side = side_of(data);
-    GrayImage image{side, side, {}};
-    const Tokens tokens = data.tokens(index);
-    for (int64_t t = 0; t < side * side; ++t) image.pixels.push_back(static_cast<uint8_t>(tokens[t]));
-    return image;
+    return picture_of(data, index);
   }
   Stats stats(const std::vector<const Dataset*>& splits, const Json& notes) const override {
     return image_stats(splits, notes);

@@ -51,6 +51,4 @@ Stats image_stats(const std::vector<const Dataset*>& splits, const Json& notes);
 // The best threshold on the markers' distance.
 double accuracy_of_distance(const Dataset& train, const Dataset& test);
 
-int64_t side_of(const Dataset& data);
-
 }  // namespace lra::pathfinder

@@ -4,6 +4,7 @@
 
 #include "base/threads.h"
 #include "tasks/pathfinder.h"
+#include "tasks/pixels.h"
 
 namespace lra::pathfinder {
 namespace {
@@ -21,10 +22,6 @@ std::vector<double> distances(const Dataset& data, int64_t n) {
 double ratio(double part, int64_t whole) { return whole > 0 ? part / static_cast<double>(whole) : 0; }
 
 }  // namespace
-
-int64_t side_of(const Dataset& data) {
-  return static_cast<int64_t>(std::sqrt(static_cast<double>(data.info().max_length)) + 0.5);
-}
 
 double MarkerPair::distance() const {
   const auto dy = static_cast<double>(y[0] - y[1]), dx = static_cast<double>(x[0] - x[1]);
@@ -108,31 +105,20 @@ Stats image_stats(const std::vector<const Dataset*>& splits, const Json& notes) 
               ""};
   for (size_t s = 0; s < splits.size(); ++s) {
     const Dataset& data = *splits[s];
-    double sum = 0, squares = 0, filled = 0, distance[2] = {};
-    int64_t count[2] = {};
+    const PixelMoments m = pixel_moments(data);
     const std::vector<double> all = distances(data, data.size());
+    double sum[2] = {};
+    int64_t count[2] = {};
     for (int64_t i = 0; i < data.size(); ++i) {
-      const Tokens tokens = data.tokens(i);
-      int64_t one = 0, two = 0, not_zero = 0;
-      for (int64_t t = 0; t < tokens.size(); ++t) {
-        const int64_t value = tokens[t];
-        one += value, two += value * value, not_zero += value > 0 ? 1 : 0;
-      }
-      sum += static_cast<double>(one), squares += static_cast<double>(two);
-      filled += static_cast<double>(not_zero);
-      distance[data.label(i)] += all[static_cast<size_t>(i)];
+      sum[data.label(i)] += all[static_cast<size_t>(i)];
       ++count[data.label(i)];
     }
-    const int64_t n = data.total_tokens();
-    const double mean = ratio(sum, n), deviation = std::sqrt(std::max(0.0, ratio(squares, n) - mean * mean));
-    table.rows.push_back({kSplits[s], fmt::format("{:.2f}", 100 * ratio(filled, n)),
-                          fmt::format("{:.2f}", mean), fmt::format("{:.2f}", deviation),
-                          fmt::format("{:.2f}", ratio(distance[1], count[1])),
-                          fmt::format("{:.2f}", ratio(distance[0], count[0]))});
-    stats.json[kSplits[s]] = {{"not_zero", ratio(filled, n)},
-                              {"mean", mean},
-                              {"deviation", deviation},
-                              {"distance", {ratio(distance[0], count[0]), ratio(distance[1], count[1])}}};
+    const double distance[] = {ratio(sum[0], count[0]), ratio(sum[1], count[1])};
+    table.rows.push_back({kSplits[s], fmt::format("{:.2f}", 100 * m.not_zero), fmt::format("{:.2f}", m.mean),
+                          fmt::format("{:.2f}", m.deviation), fmt::format("{:.2f}", distance[1]),
+                          fmt::format("{:.2f}", distance[0])});
+    stats.json[kSplits[s]] = {
+        {"not_zero", m.not_zero}, {"mean", m.mean}, {"deviation", m.deviation}, {"distance", distance}};
   }
   stats.tables.push_back(std::move(table));
   if (notes.contains("pairs_tried")) {

@@ -26,7 +26,9 @@ std::optional<std::string> before(std::string_view path, std::string_view end) {
 }  // namespace
 
 Download release_download() {
-  return {.url = "https://storage.googleapis.com/long-range-arena/lra_release.gz", .file = "lra_release.gz"};
+  return {.name = "lra",
+          .url = "https://storage.googleapis.com/long-range-arena/lra_release.gz",
+          .file = "lra_release.gz"};
 }
 
 std::optional<std::string> find_in_release(const FileSource& source, std::string_view what,

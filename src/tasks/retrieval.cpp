@@ -55,7 +55,7 @@ class Retrieval : public Task {
   Json import(const TaskOptions& options, const fs::path& from, DataSink& out) const override {
     return import_published(dynamic_cast<const Options&>(options), from, out);
   }
-  std::vector<Download> downloads() const override { return {release_download()}; }
+  std::optional<Download> download() const override { return release_download(); }
 
   std::string show(const Dataset& data, int64_t index) const override {
     const std::string& place = data.path().native();

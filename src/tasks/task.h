@@ -42,11 +42,13 @@ class TaskOptions {
   virtual void visit(Fields& fields) = 0;
 };
 
-// A file that its owners publish and `import` reads.
+// A file that its owners publish and `import` reads. Several tasks may name the same one.
 struct Download {
+  std::string name;                   // what `lra data get` calls it: "imdb"
   std::string url, file;              // where from, and its name on disk
   std::string sha256 = {}, md5 = {};  // hex; empty: not known
   int64_t bytes = 0;                  // 0: not known
+  bool by_default = true;             // import this task when the file is asked for by its name
 };
 
 struct SplitCounts {
@@ -114,8 +116,8 @@ class Task {
                     DataSink& out) const;
   // From a folder or archive in the layout its owners publish.
   virtual Json import(const TaskOptions& options, const fs::path& from, DataSink& out) const;
-  // Where `lra data get` finds what `import` takes; empty for a task nobody publishes.
-  virtual std::vector<Download> downloads() const { return {}; }
+  // Where `lra data get` finds what `import` takes, if its owners publish it.
+  virtual std::optional<Download> download() const { return std::nullopt; }
 
   // What the task promises beyond the declared ids and labels (ListOps: the label is the tree's value);
   // throws.
@@ -161,6 +163,16 @@ struct MakeRequest {
 DataFolder make_data(const Task& task, const fs::path& root, const MakeRequest& request);
 DataFolder import_data(const Task& task, const fs::path& root, const fs::path& from,
                        const MakeRequest& request);
+// Downloads what `name` stands for (a file's name: imdb, cifar10, lra; or a task) to ROOT/.downloads and
+// imports it into the tasks that read it.
+struct GetRequest {
+  std::string name;
+  std::string from;                // another address, or a file that is there already; empty: its owners'
+  std::vector<std::string> tasks;  // import these only; empty: those that the name stands for
+  bool offline = false;            // never touch the network
+  MakeRequest make;
+};
+std::vector<DataFolder> get_data(const fs::path& root, const GetRequest& request);
 // The size's defaults with `assignments` ("KEY=VALUE", with or without the task's name before the key) laid
 // over them.
 std::unique_ptr<TaskOptions> read_options(const Task& task, std::string_view size,

@@ -96,11 +96,12 @@ class Text : public Task {
     import_published(dynamic_cast<const Options&>(options), from, made);
     return made.deliver(out);
   }
-  std::vector<Download> downloads() const override {
-    return {{.url = "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
-             .file = "aclImdb_v1.tar.gz",
-             .md5 = "7c2ac02c03563afcf9b574c7e56c153a",
-             .bytes = 84'125'825}};
+  std::optional<Download> download() const override {
+    return Download{.name = "imdb",
+                    .url = "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
+                    .file = "aclImdb_v1.tar.gz",
+                    .md5 = "7c2ac02c03563afcf9b574c7e56c153a",
+                    .bytes = 84'125'825};
   }
 
   std::string show(const Dataset& data, int64_t index) const override {
