@@ -26,10 +26,12 @@ Generator::Generator(std::shared_ptr<const Blueprint> blueprint)
       marker_(parameters_),
       stride_(parameters_.window + 2 * kRasterWidth),
       image_(static_cast<size_t>(stride_ * stride_)) {
+  // Without their last bits, so that halves (at 30 degrees) are halves.
+  const auto clean = [](double value) { return std::nearbyint(value * 0x1p32) * 0x1p-32; };
   for (int degrees = 0; degrees < kDegrees; ++degrees) {
     const Direction to = direction_of_degrees(degrees);
-    circle_[0].push_back(parameters_.seed_distance * to.sin);
-    circle_[1].push_back(parameters_.seed_distance * to.cos);
+    circle_[0].push_back(clean(parameters_.seed_distance * to.sin));
+    circle_[1].push_back(clean(parameters_.seed_distance * to.cos));
   }
 }
 

@@ -2,33 +2,31 @@
 // ones. Label 1: both markers are on the same snake. After "Learning long-range spatial dependencies with
 // horizontal gated recurrent units" (Linsley et al., 2018), with the parameters of the Long Range Arena.
 //
-// Points are (y, x); a paddle is a line of length ℓ from its tail; T(c, θ, d) moves c by d in direction θ and
-// rounds up (pathfinder_raster.h); M is the mask of pixels in use (pathfinder_mask.h), 0.3 and less being
-// free.
+// Points are (y, x); a paddle is a line of length ℓ from its tail; T(c, θ, d) is c moved by d in direction θ,
+// rounded up (pathfinder_raster.h); M is the mask of pixels in use (pathfinder_mask.h), free up to 0.3.
 //
-// Seed a snake: θ a whole degree. The mask of a paddle at angle θ, one pixel off, must not touch a pixel of M
-// that is
-//   not free, nor the frame of width 1 (2Δ for the first target). tail = one of the pixels where it fits,
-//   head = T(tail, θ, ℓ), pivot = T(head, θ ± π, ℓ+m), both inside the window. Three attempts.
-// Extend it from (pivot, θ): pivot' = T(pivot, θ, ℓ+2m). A tip q around it, at distance ℓ+m, is drawn with
-// weight
-//   cos²(min(κ a, π/2)) (1 - D(q)), a the angle between θ and the direction φ of q, D the mask dilated with
-//   the disk of radius m. The paddle lies from q towards pivot' and must not clash with M: max(M + its mask)
-//   < 1.8. Three draws. M then takes in the paddle *before* this one; pivot = pivot', θ = φ.
-// Image: 1. label and margin m. 2. M is the frame of width p. Seed target 1; target 2 starts Δ from it at any
-// angle.
-//   3. Extend both in turn to n_c paddles; a failure discards the pair. 4. M takes in target 2's last paddle.
-//   5. N_d distractors of n_d paddles; five attempts each. 6. Markers on the first tail of one target and on
-//   the last tip of the same (label 1) or the other one (label 0). 7. Stretch to 0 … 255.
+// seed     θ a whole degree. The mask of a paddle at θ, one pixel off, must touch free pixels of M only, and
+//          not the window's frame of width 1 (2Δ for the first target). tail = one of the pixels where it
+//          fits, head = T(tail, θ, ℓ), pivot = T(head, θ ± π, ℓ+m); three attempts to have both in the
+//          window. No pixel where it fits, or (distractors) less than 1 % of M free: failed.
+// extend   pivot' = T(pivot, θ, ℓ+2m). A tip q, ℓ+m from it in direction φ, is drawn with weight
+//          cos²(min(κ a, π/2)) (1 - D(q)): a is the angle between θ and φ, D is M dilated with the disk of
+//          radius m. The paddle lies from q towards pivot' and must not clash: max(M + its mask) < 1.8; three
+//          draws. M takes in the paddle *before* this one; then pivot = pivot', θ = φ.
+// image    1. Label and margin m.
+//          2. M is the frame of width p. Seed target 1; target 2 starts Δ from its tail, in any direction.
+//          3. Extend both in turn to n_c paddles. Any failure discards the pair: back to 2.
+//          4. M takes in the last paddle of target 2, and never that of target 1.
+//          5. N_d distractors of n_d paddles, five attempts each; M takes in the last paddle, too.
+//          6. Markers on the first tail of one target and on the last tip of the same (label 1) or of the
+//             other (label 0).
+//          7. Stretch to 0 … 255.
 //
-// A distractor is given up at once where less than 1 % of M is free or its seed fits nowhere. When it
-// succeeds, M takes in its last paddle, too.
+//   const auto blueprint = std::make_shared<const Blueprint>(parameters_of(32, Difficulty::kHard));
+//   Generator generator(blueprint);                       // one a thread
+//   const Drawn drawn = generator.draw(seed, i, pixels);  // pixels: W * W bytes
 //
-//   Generator generator(std::make_shared<const Blueprint>(parameters_of(32, Difficulty::kHard)));  // one a
-//   thread const Drawn drawn = generator.draw(seed, i, pixels);  // pixels: W * W bytes
-//
-// Image i is a function of parameters, seed and i alone: integers, and doubles made of exactly rounded
-// operations.
+// Image i is a function of parameters, seed and i alone: integers, and exactly rounded operations on doubles.
 #pragma once
 #include <array>
 #include <cstdint>

@@ -7,8 +7,7 @@
 // M has a rim of a raster's width around the window, so that nothing is ever cropped. Paddles write into it;
 // that changes no answer, because the window's outermost pixels are 255 (p >= 1): a disk that reaches the rim
 // from a pixel of the window has one of them in it, and so has the part of a paddle that can clash (a mask's
-// cells of 0.8 and more are connected, and its centre lies in the window). The tests compare with cropped
-// masks.
+// cells of 0.8 and more are connected, and its centre lies in the window).
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -24,8 +23,7 @@ class Mask {
  public:
   explicit Mask(const Parameters& parameters);
 
-  // The disk of dilated(). The window may hold nothing but the frame.
-  void set_margin(int margin);
+  void set_margin(int margin);  // the disk's radius
   int dilated(Point q) const;
   bool clashes(Point centre, const Raster& mask) const;
   void merge(Point centre, const Raster& mask);

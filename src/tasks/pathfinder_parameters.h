@@ -1,13 +1,12 @@
 // The parameters of the Pathfinder images, with the symbols of the algorithm in pathfinder_generate.h.
 //
 //   W window · p border padding · s anti-alias scale · Δ seed distance · ρ marker radius · ℓ paddle length
-//   τ paddle thickness · m paddle margin · κ continuity · n_c paddles of a target · n_d paddles of a
-//   distractor N_d distractors · c_s contrast of a snake · c_p further contrast of the targets' paddles
+//   τ paddle thickness · m paddle margin · κ continuity · n_c paddles of a target · n_d of a distractor
+//   N_d distractors · c_s contrast of a snake · c_p further contrast of the targets' paddles
 //
 // The four resolutions and three difficulties are those of the released data. Difficulty is the length of the
 // targets, n_c = 6, 9, 14, with n_d = n_c div 3 and N_d = (paddles in all) div n_d. Which N_d the released
-// easy and intermediate sets have is not known; this recomputes it for each, so that the clutter stays the
-// same.
+// easy and intermediate sets have is not known; here each has its own, for the same clutter.
 #pragma once
 #include <string_view>
 #include <vector>

@@ -3,12 +3,10 @@
 //   T(c, θ, d)  = (ceil(c_y + d sin θ), ceil(c_x + d cos θ))
 //   line        : from the canvas' centre (rs, rs) to T(centre, θ, ℓs), width τs;  r = ℓ + ceil τ + m
 //   mask        : the line dilated with the disk of radius ms
-//   Lanczos     : L(x) = sinc(x) sinc(x/3) for |x| < 3, stretched by the ratio of the sizes; weights of 22
-//   bits
-//                 that add up to one, rows first, each pass rounded and clipped to 0 … 255
+//   Lanczos     : L(x) = sinc(x) sinc(x/3) for |x| < 3, stretched by the ratio of the sizes; the weights
+//                 have 22 bits and add up to one; rows first, each pass rounded and clipped to 0 … 255
 //
-// Values are 0 … 255 and stand for 0 … 1. Doubles occur only in the Lanczos weights and in the
-// sides of wide lines.
+// Values are 0 … 255 and stand for 0 … 1. Doubles occur only in the Lanczos weights and wide lines.
 #pragma once
 #include <cstdint>
 #include <vector>

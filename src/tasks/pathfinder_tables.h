@@ -6,9 +6,8 @@
 //   candidates  offsets q of the next tip from the pivot: (ℓ+m)(sin, cos) at i/(ℓ+m) radians, rounded down,
 //               each once, sorted by (y, x)
 //   weight      of candidate q after angle θ: cos²(min(κ a, π/2)), a the angle between θ and q
-//   seed kernel cells k of a paddle's mask with value 1, one down and one to the right of where they are
-//   drawn
-//               and cut at ± (ℓ+m): a seed at p needs every p + k free
+//   seed kernel cells k of a paddle's mask with value 1, one down and one to the right of where they are, cut
+//               at ± (ℓ+m): a seed at p needs every p + k free
 //
 // Angles 0 … 359 are the degrees -180 … 179; angle 360 + i is the direction of candidate i.
 #pragma once

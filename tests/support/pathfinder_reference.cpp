@@ -163,8 +163,12 @@ struct Literal {
   std::optional<Snake> seed_beside(Point first, int contrast) {
     for (int attempt = 0; attempt < 3; ++attempt) {
       const double angle = degrees(), around = static_cast<int>(rng.below(360)) * M_PI / 180;
-      const Point tail{static_cast<int>(std::nearbyint(first.y + p.seed_distance * std::sin(around))),
-                       static_cast<int>(std::nearbyint(first.x + p.seed_distance * std::cos(around)))};
+      // Halves to even, once the library's rounding is gone: its sine of 30 degrees is not quite 0.5.
+      const auto nearest = [](double value) {
+        return static_cast<int>(std::nearbyint(std::nearbyint(value * 1e9) / 1e9));
+      };
+      const Point tail{nearest(first.y + p.seed_distance * std::sin(around)),
+                       nearest(first.x + p.seed_distance * std::cos(around))};
       if (auto snake = start(tail, angle, contrast)) return snake;
     }
     return std::nullopt;

@@ -180,8 +180,15 @@ TEST(PathfinderGenerator, RefusesAWindowWithoutFrame) {
   EXPECT_TRUE(says(error_text([&] { Blueprint{parameters}; }), "padding is 0"));
 }
 
-// What 4 000 images at 32 x 32 show, against a re-implementation of the published generator: distractors
-// placed, share of pixels that are not 0, mean and standard deviation of the pixels.
+// 4 000 images at 32 x 32, drawn once for the tests below.
+const Images& many(Difficulty difficulty) {
+  static std::map<Difficulty, Images> drawn;
+  if (!drawn.contains(difficulty)) drawn[difficulty] = images(32, difficulty, 4'000);
+  return drawn[difficulty];
+}
+
+// What a re-implementation of the published generator shows: distractors placed, share of pixels that are not
+// 0, mean and standard deviation of the pixels.
 struct Expected {
   Difficulty difficulty;
   double distractors, nonzero, mean, deviation;
@@ -189,8 +196,7 @@ struct Expected {
 class PathfinderDistribution : public testing::TestWithParam<Expected> {};
 
 TEST_P(PathfinderDistribution, IsThatOfThePublishedGenerator) {
-  constexpr size_t kImages = 4'000;
-  const Images found = images(32, GetParam().difficulty, kImages);
+  const Images& found = many(GetParam().difficulty);
   double distractors = 0, nonzero = 0, sum = 0, squares = 0;
   for (const Drawn& drawn : found.drawn) distractors += drawn.distractors;
   for (const uint8_t pixel : found.pixels) {
@@ -199,17 +205,18 @@ TEST_P(PathfinderDistribution, IsThatOfThePublishedGenerator) {
     squares += pixel * pixel;
   }
   const auto n = static_cast<double>(found.pixels.size()), mean = sum / n;
-  EXPECT_NEAR(distractors / kImages, GetParam().distractors, 0.06);
+  EXPECT_NEAR(distractors / static_cast<double>(found.drawn.size()), GetParam().distractors, 0.06);
   EXPECT_NEAR(100 * nonzero / n, GetParam().nonzero, 1.0);
   EXPECT_NEAR(mean, GetParam().mean, 0.5);
   EXPECT_NEAR(std::sqrt(squares / n - mean * mean), GetParam().deviation, 0.5);
 }
 
 TEST_P(PathfinderDistribution, BalancesTheLabels) {
-  constexpr size_t kImages = 4'000;
-  int ones = 0;
-  for (const Drawn& drawn : images(32, GetParam().difficulty, kImages).drawn) ones += drawn.label;
-  EXPECT_NEAR(ones, kImages / 2, 5 * std::sqrt(kImages / 4));
+  const Images& found = many(GetParam().difficulty);
+  const auto n = static_cast<double>(found.drawn.size());
+  double ones = 0;
+  for (const Drawn& drawn : found.drawn) ones += drawn.label;
+  EXPECT_NEAR(ones, n / 2, 5 * std::sqrt(n / 4));
 }
 
 INSTANTIATE_TEST_SUITE_P(At32, PathfinderDistribution,
@@ -220,7 +227,7 @@ INSTANTIATE_TEST_SUITE_P(At32, PathfinderDistribution,
 // 13.3 (label 1) and 12.9 (label 0): the distance of the markers must not give the label away.
 TEST(PathfinderGenerator, PutsTheMarkersAsFarApartForBothLabels) {
   double distance[2] = {}, count[2] = {};
-  for (const Drawn& drawn : images(32, Difficulty::kHard, 10'000).drawn) {
+  for (const Drawn& drawn : many(Difficulty::kHard).drawn) {
     const Point a = drawn.markers[0], b = drawn.markers[1];
     distance[drawn.label] += std::hypot(a.y - b.y, a.x - b.x);
     ++count[drawn.label];
