@@ -143,6 +143,7 @@ class Download {
 
   HttpResult ask() {
     HttpRequest http{.url = request_.url, .stall_seconds = request_.stall_seconds};
+    if (part_.validator().empty()) part_.start_over();  // the rest could be another file's
     asked_from_ = part_.size();
     if (asked_from_ > 0) {
       http.range = fmt::format("{}-", asked_from_);

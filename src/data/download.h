@@ -27,7 +27,7 @@ struct DownloadRequest {
   int attempts = 6;                // in a row that bring nothing new
   double first_pause_seconds = 1;  // doubled with every such attempt
   double longest_pause_seconds = 30;
-  int stall_seconds = 60;           // without a byte
+  double stall_seconds = 60;        // without a byte
   std::function<bool()> stop = {};  // asked often; empty: base/signals.h
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <chrono>
+#include <cmath>
 #include <dlfcn.h>
 #include <exception>
 #include <memory>
@@ -80,12 +82,17 @@ const Curl& curl() {
   return loaded;
 }
 
+using Clock = std::chrono::steady_clock;
+
 // What the callbacks share. libcurl is C: nothing is thrown through it.
 struct Session {
   const std::function<bool(const HttpAnswer&, std::string_view)>& on_body;
   const std::function<bool()>& on_tick;
-  HttpAnswer answer;
-  std::exception_ptr failure;
+  double stall_seconds;
+  HttpAnswer answer = {};
+  std::exception_ptr failure = nullptr;
+  Clock::time_point last_byte = Clock::now();
+  bool stalled = false;
 
   template <class Action>
   bool guarded(const Action& action) {
@@ -123,15 +130,21 @@ void take_header(HttpAnswer& answer, std::string_view line) {
 
 size_t on_header(char* bytes, size_t, size_t size, void* self) {
   auto& session = *static_cast<Session*>(self);
+  session.last_byte = Clock::now();
   return session.guarded([&] { return take_header(session.answer, {bytes, size}), true; }) ? size : 0;
 }
 size_t on_write(char* bytes, size_t, size_t size, void* self) {
   auto& session = *static_cast<Session*>(self);
+  session.last_byte = Clock::now();
   const bool go_on = session.guarded([&] { return session.on_body(session.answer, {bytes, size}); });
   return go_on ? size : size + 1;  // any other number ends the request
 }
+// libcurl calls this at least once a second. (Its own low-speed limit averages over several.)
 int on_progress(void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   auto& session = *static_cast<Session*>(self);
+  const std::chrono::duration<double> silent = Clock::now() - session.last_byte;
+  session.stalled = silent.count() > session.stall_seconds;
+  if (session.stalled) return 1;
   return session.guarded([&] { return session.on_tick(); }) ? 0 : 1;
 }
 
@@ -158,7 +171,7 @@ HttpResult http_get(const HttpRequest& request,
   const Curl& c = curl();
   const std::unique_ptr<CURL, decltype(c.easy_cleanup)> handle(c.easy_init(), c.easy_cleanup);
   if (!handle) fail("download", "libcurl does not start.");
-  Session session{on_body, on_tick, {}, nullptr};
+  Session session{on_body, on_tick, request.stall_seconds};
   std::unique_ptr<curl_slist, decltype(c.slist_free_all)> headers(nullptr, c.slist_free_all);
   for (const std::string& header : request.headers) {
     curl_slist* longer = c.slist_append(headers.get(), header.c_str());
@@ -177,9 +190,7 @@ HttpResult http_get(const HttpRequest& request,
   set(CURLOPT_MAXREDIRS, 10L);
   set(CURLOPT_NOSIGNAL, 1L);
   set(CURLOPT_USERAGENT, "lra");
-  set(CURLOPT_CONNECTTIMEOUT, static_cast<long>(std::max(1, request.stall_seconds)));
-  set(CURLOPT_LOW_SPEED_LIMIT, 1L);
-  set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(std::max(1, request.stall_seconds)));
+  set(CURLOPT_CONNECTTIMEOUT, std::max(1L, std::lround(request.stall_seconds)));
   set(CURLOPT_ERRORBUFFER, static_cast<char*>(text));
   set(CURLOPT_HEADERFUNCTION, &on_header);
   set(CURLOPT_HEADERDATA, static_cast<void*>(&session));
@@ -196,7 +207,9 @@ HttpResult http_get(const HttpRequest& request,
   HttpResult result{std::move(session.answer), code == CURLE_OK, false, {}};
   if (code != CURLE_OK) {
     result.may_retry = may_be_better_next_time(code);
-    result.problem = text[0] ? text : c.easy_strerror(code);
+    result.problem = session.stalled ? fmt::format("not a byte came for {:.0f} s", request.stall_seconds)
+                     : text[0]       ? text
+                                     : c.easy_strerror(code);
   }
   return result;
 }

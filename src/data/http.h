@@ -14,7 +14,7 @@ struct HttpRequest {
   std::string url;
   std::string range = {};                 // "100-"; empty: everything
   std::vector<std::string> headers = {};  // "If-Range: …"
-  int stall_seconds = 60;
+  double stall_seconds = 60;
 };
 
 struct HttpAnswer {

@@ -148,13 +148,20 @@ TEST(Pickle, RefusesValuesThatAreMissing) {
     EXPECT_NE(complaint(program), "") << program;
   }
 }
+std::string repeated(size_t count, char instruction) {
+  std::string program(count, instruction);
+  program += '.';
+  return program;
+}
 TEST(Pickle, RefusesTooManyValues) {
-  EXPECT_TRUE(says(complaint(std::string(2'000'000, 'N') + "."), "more values"));
-  EXPECT_TRUE(says(complaint(std::string(2'000'000, '(') + "."), "more marks"));
+  EXPECT_TRUE(says(complaint(repeated(2'000'000, 'N')), "more values"));
+  EXPECT_TRUE(says(complaint(repeated(2'000'000, '(')), "more marks"));
 }
 TEST(Pickle, BearsAnyNesting) {
   // [[[…]]], 400,000 deep, and a list that holds itself.
-  EXPECT_EQ(complaint(std::string(400'000, ']') + std::string(399'999, 'a') + "."), "");
+  std::string nested(400'000, ']');
+  nested.append(399'999, 'a').append(".");
+  EXPECT_EQ(complaint(nested), "");
   EXPECT_EQ(complaint("]q\x01h\x01"
                       "a."s),
             "");
