@@ -1,11 +1,11 @@
-// Made-up textures for tests and the demo: ten patterns in random phase, contrast and noise.
+// Made-up textures for tests and the demo: ten patterns with a little noise.
 //
 //   pattern of a class: light where (a·x + b·y + phase) mod period < period / 2
 //   (a, b): rows, columns and both diagonals, with the periods 4 and 8; two checkerboards
+//   a pixel: one of two dark or two light values; one in ten is of the other kind
 //
-// Phase and contrast keep single pixels and class means from giving the answer away. Image i of a split is a
-// pure function of (seed, its number in the whole set). Only integers are used: the same bits everywhere.
-#include <algorithm>
+// Four values only, since a model has to learn what each of them means. Image i of a split is a pure function
+// of (seed, its number in the whole set). Only integers are used: the same bits everywhere.
 #include <iterator>
 
 #include "base/philox.h"
@@ -17,7 +17,7 @@ namespace lra::image {
 namespace {
 
 constexpr uint64_t kImageStream = stream_id("image.texture");
-constexpr int32_t kNoise = 48;
+constexpr uint8_t kValues[2][2] = {{32, 96}, {160, 224}};  // dark, light
 
 struct Pattern {
   int32_t a, b, period;
@@ -37,14 +37,12 @@ int64_t draw(uint64_t seed, uint64_t number, int32_t side, std::vector<uint8_t>&
   Rng rng(seed, kImageStream, number);
   const auto label = static_cast<int64_t>(rng.below(kClasses));
   const Pattern& pattern = kPatterns[label];
-  const auto phase_x = static_cast<int32_t>(rng.below(8)), phase_y = static_cast<int32_t>(rng.below(8));
-  const auto base = static_cast<int32_t>(64 + rng.below(96)),
-             contrast = static_cast<int32_t>(32 + rng.below(64));
+  const auto phase_x = static_cast<int32_t>(rng.below(3)), phase_y = static_cast<int32_t>(rng.below(3));
   for (int32_t y = 0; y < side; ++y) {
     for (int32_t x = 0; x < side; ++x) {
-      const int32_t noise = static_cast<int32_t>(rng.below(2 * kNoise + 1)) - kNoise;
-      const int32_t value = base + (light(pattern, x, y, phase_x, phase_y) ? contrast : 0) + noise;
-      pixels[static_cast<size_t>(y * side + x)] = static_cast<uint8_t>(std::clamp(value, 0, 255));
+      const bool turned = rng.below(10) == 0;
+      const size_t kind = light(pattern, x, y, phase_x, phase_y) != turned ? 1 : 0;
+      pixels[static_cast<size_t>(y * side + x)] = kValues[kind][rng.below(2)];
     }
   }
   return label;

@@ -47,6 +47,7 @@ class Pathfinder : public Task {
     options->side = side_;
     if (size == "tiny") {
       options->side = side_ == 32 ? 16 : 32;
+      options->levels = 4;
       options->difficulty = "easy";
     }
     return options;

@@ -16,7 +16,7 @@
 namespace lra::pathfinder {
 
 struct Options : TaskOptions {
-  int64_t side = 32;
+  int64_t side = 32, levels = 256;
   std::string difficulty = "hard";
   bool drop_remainder = false;
 
@@ -24,6 +24,7 @@ struct Options : TaskOptions {
     f.integer("side", side, 16, 256, "pixels of a side: 32, 64, 128 or 256; 16 is for tests and the demo");
     f.choice("difficulty", difficulty, {"easy", "intermediate", "hard"},
              "length of the two targets: 6, 9 or 14 paddles (curv_baseline, curv_contour_length_9 and _14)");
+    f.integer("levels", levels, 2, 256, "gray values that made images use; the benchmark has all 256");
     f.flag("drop_remainder", drop_remainder,
            "cut val and test to whole batches of 512 images, as the released code evaluates them");
   }

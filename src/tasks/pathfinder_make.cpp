@@ -99,12 +99,18 @@ class Records {
 // One generator for each thread that is at work.
 class Generators {
  public:
-  explicit Generators(const Parameters& parameters)
-      : blueprint_(std::make_shared<const Blueprint>(parameters)) {}
+  Generators(const Parameters& parameters, int64_t levels)
+      : blueprint_(std::make_shared<const Blueprint>(parameters)) {
+    for (int64_t v = 0; v < 256; ++v) {  // 0 and 255 stay what they are
+      level_of_[v] = static_cast<uint8_t>((v * levels / 256) * 255 / (levels - 1));
+    }
+  }
 
   void draw(uint64_t seed, uint64_t index, char* record, size_t size) {
     std::unique_ptr<Generator> generator = take();
-    const Drawn drawn = generator->draw(seed, index, reinterpret_cast<uint8_t*>(record + kHead));
+    auto* const pixels = reinterpret_cast<uint8_t*>(record + kHead);
+    const Drawn drawn = generator->draw(seed, index, pixels);
+    for (size_t i = 0; i < size - kHead; ++i) pixels[i] = level_of_[pixels[i]];
     const auto pairs = static_cast<uint32_t>(std::min<int64_t>(drawn.pairs, UINT32_MAX));
     std::memset(record, 0, kHead);
     record[kHash] = static_cast<char>(drawn.label);
@@ -125,6 +131,7 @@ class Generators {
     return generator;
   }
   std::shared_ptr<const Blueprint> blueprint_;
+  uint8_t level_of_[256];
   std::mutex mutex_;
   std::vector<std::unique_ptr<Generator>> idle_;
 };
@@ -148,8 +155,8 @@ class Distinct {
   std::unordered_set<uint64_t> seen_;
 };
 
-void draw_all(const Parameters& parameters, uint64_t seed, Records& records, Distinct& distinct,
-              int64_t wanted) {
+void draw_all(const Parameters& parameters, int64_t levels, uint64_t seed, Records& records,
+              Distinct& distinct, int64_t wanted) {
   int64_t next = records.read([&](std::string_view record) {
     if (distinct.full()) return false;
     distinct.take(record);
@@ -157,7 +164,7 @@ void draw_all(const Parameters& parameters, uint64_t seed, Records& records, Dis
   });
   records.cut(next);
   if (next > 0) info("pathfinder: going on after {} images of an earlier attempt", next);
-  Generators generators(parameters);
+  Generators generators(parameters, levels);
   const int64_t block = parameters.window <= 32 ? 1024 : 64;
   std::string bytes(static_cast<size_t>(block) * records.size(), '\0');
   Progress progress("pathfinder: making images", wanted, "images", distinct.taken());
@@ -193,7 +200,7 @@ Json make_images(const Options& options, const SplitCounts& counts, uint64_t see
   const int64_t total = counts.train + counts.val + counts.test;
   Records records(sink.lasting_scratch() / "images.bin", pixels);
   Distinct drawn(total);
-  draw_all(parameters, seed, records, drawn, total);
+  draw_all(parameters, options.levels, seed, records, drawn, total);
 
   WholeBatches out(sink, options.drop_remainder ? kBatch : 1);
   Distinct distinct(total);

@@ -22,6 +22,7 @@ struct Parameters {
   int padding = 0;              // p
   int scale = 2;                // s
   int seed_distance = 0;        // Δ
+  int seed_frame = 0;           // where target 1 may not begin: 2Δ
   double marker_radius = 0;     // ρ, a multiple of 1/s
   int paddle_length = 0;        // ℓ
   double paddle_thickness = 0;  // τ, a multiple of 1/s
@@ -54,19 +55,20 @@ inline Parameters parameters_of(int resolution, Difficulty difficulty) {
   int distractor_paddles = 0;
   switch (resolution) {
     case 16:  // ours, for tests and the demo: short targets, little clutter
-      p.contour_length = difficulty == Difficulty::kEasy           ? 3
-                         : difficulty == Difficulty::kIntermediate ? 4
-                                                                   : 5;
+      p.contour_length = difficulty == Difficulty::kEasy           ? 2
+                         : difficulty == Difficulty::kIntermediate ? 3
+                                                                   : 4;
       p.distractor_length = 2;
-      p.seed_distance = 3;
-      p.marker_radius = 1;
+      p.seed_distance = 6;
+      p.seed_frame = 5;
+      p.marker_radius = 1.5;
       p.paddle_length = 2;
       p.paddle_thickness = 0.5;
       p.margins = {1};
       p.continuity = 1.0;
-      p.snake_contrast = 200;
-      p.paddle_contrast = 75;
-      distractor_paddles = 4;
+      p.snake_contrast = 120;
+      p.paddle_contrast = 100;
+      distractor_paddles = 2;
       break;
     case 32:
       p.seed_distance = 7;
@@ -108,6 +110,7 @@ inline Parameters parameters_of(int resolution, Difficulty difficulty) {
            resolution);
   }
   p.distractors = distractor_paddles / p.distractor_length;
+  if (p.seed_frame == 0) p.seed_frame = 2 * p.seed_distance;
   return p;
 }
 

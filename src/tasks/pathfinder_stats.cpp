@@ -31,7 +31,7 @@ double MarkerPair::distance() const {
 // A marker is the only thing as thick as a disk of its radius: where it is, the darkest pixel of such a disk
 // is bright. Of equally bright places the one with the brightest surroundings counts.
 MarkerPair find_markers(const Tokens& pixels, int64_t side) {
-  const double radius = side <= 16 ? 1 : side <= 32 ? 1.5 : side <= 64 ? 2.5 : side <= 128 ? 3 : 5;
+  const double radius = side <= 32 ? 1.5 : side <= 64 ? 2.5 : side <= 128 ? 3 : 5;
   const auto reach = static_cast<int64_t>(radius);
   struct Place {
     int64_t darkest = -1, sum = -1, y = 0, x = 0;

@@ -113,7 +113,7 @@ Tables::Tables(const Parameters& parameters, int m) : margin(m) {
     }
   }
   FreePixels free(parameters.window);
-  free.block_frame(std::max(parameters.padding, 2 * parameters.seed_distance));
+  free.block_frame(std::max(parameters.padding, parameters.seed_frame));
   for (PaddleRaster& paddle : paddles) {
     paddle.first_seed_count = free.find(paddle.seed_kernel);
     paddle.first_seeds = free.runs();

@@ -201,7 +201,7 @@ struct Literal {
 
   std::optional<std::pair<Snake, Snake>> targets() {
     const int contrast = p.snake_contrast * p.paddle_contrast;
-    auto one = seed(2 * p.seed_distance, false, contrast);
+    auto one = seed(p.seed_frame, false, contrast);
     if (!one) return std::nullopt;
     auto two = seed_beside(one->tail, contrast);
     if (!two) return std::nullopt;

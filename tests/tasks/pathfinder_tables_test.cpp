@@ -101,7 +101,7 @@ TEST_P(PathfinderTables, KeepTheSeedKernels) {
 
 TEST_P(PathfinderTables, KeepWhereTheFirstTargetMayStart) {
   reference::Grid framed(parameters.window);
-  reference::set_frame(framed, std::max(parameters.padding, 2 * parameters.seed_distance));
+  reference::set_frame(framed, std::max(parameters.padding, parameters.seed_frame));
   for (size_t i = 0; i < kDegrees; i += 45) {
     const reference::Grid kernel = reference::seed_kernel(parameters, tables.margin, radians(i));
     const PaddleRaster& kept = paddle(tables.angles[i].paddle);
