@@ -96,6 +96,18 @@ TEST_F(ArchiveTest, CleansPaths) {
   EXPECT_EQ(read(TarBuilder().file("./a//b/./c", "z").bytes()), (Files{{"a/b/c", "z"}}));
 }
 
+TEST_F(ArchiveTest, SkipsSmallFilesThatAreNotReadOrNotToTheirEnd) {
+  const FileSource source(folder_.write(
+      "a.tar", TarBuilder().file("no", "first").file("half", "second").file("all", "third").bytes()));
+  std::string got;
+  source.visit([&](const SourceFile& file, ByteStream& bytes) {
+    char three[3];
+    if (file.path == "half") got.append(three, bytes.read(three, 3));
+    if (file.path == "all") got += bytes.read_all(10);
+  });
+  EXPECT_EQ(got, "secthird");
+}
+
 TEST_F(ArchiveTest, SkipsWhatIsNotRead) {
   // Larger than what is unpacked ahead, so that the skipping happens at both ends of the queue.
   const std::string large = counted(size_t{12} << 20);
