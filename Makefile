@@ -11,14 +11,14 @@ SETUP := PYTHON='$(PYTHON)' CUDA='$(CUDA)' TORCH_DIR='$(TORCH_DIR)' scripts/setu
 LRA := build/lra
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-fast bench format format-check lint asan clean
+.PHONY: help setup build demo test test-fast bench format format-check lint asan fuzz clean
 
 help:
 	@echo "make demo     from nothing to a trained model and its report (runs/demo/report.html)"
 	@echo "make test     from nothing to all tests passed"
 	@echo "make build    the program, at build/lra"
 	@echo "make bench    our training step beside PyTorch's, on this machine"
-	@echo "make setup | test-fast | format | lint | asan | clean"
+	@echo "make setup | test-fast | format | lint | asan | fuzz | clean"
 
 setup:
 	@$(SETUP) build
@@ -59,6 +59,13 @@ lint: build
 
 asan:
 	@$(MAKE) test PRESET=asan
+
+fuzz: SECONDS_EACH ?= 600
+fuzz:
+	@$(SETUP) test
+	@scripts/configure.sh $(PRESET)
+	@cmake --build $(BUILD) --target lra_fuzz
+	@scripts/fuzz.sh $(BUILD)/fuzz $(SECONDS_EACH)
 
 clean:
 	rm -rf build

@@ -19,9 +19,9 @@ say() { echo "setup: $*" >&2; }
 # --- system packages -------------------------------------------------------------------------------------------
 required="g++ cmake ninja-build git ca-certificates python3-venv libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev
           libyaml-cpp-dev libssl-dev libarchive-dev libpng-dev zlib1g-dev liblzma-dev libzstd-dev libbz2-dev
-          libcurl4-openssl-dev libcurl4"
+          libcurl4-openssl-dev"
 wanted="ccache mold"
-[ "$purpose" = test ] && { required="$required libgtest-dev"; wanted="$wanted chromium"; }
+[ "$purpose" = test ] && { required="$required libgtest-dev"; wanted="$wanted chromium clang libclang-rt-14-dev"; }
 [ "$purpose" = bench ] && wanted="$wanted python3-dev"
 
 missing_of() {

@@ -205,6 +205,7 @@ class Download {
 
   // In words, if it is worth another attempt; throws if it is not.
   std::string problem_of(const HttpResult& result) const {
+    if (!result.complete && !result.may_retry) fail("download", "{}: {}.", request_.url, result.problem);
     const int64_t status = result.answer.status;
     if (!accepted_ && status >= 300) {
       if (status >= 500 || status == 408 || status == 429)
@@ -214,7 +215,6 @@ class Download {
                ? "The file is not there any more: look for its new place, or fetch it by other means."
                : "Fetch the file by other means.");
     }
-    if (!result.complete && !result.may_retry) fail("download", "{}: {}.", request_.url, result.problem);
     return result.problem.empty() ? "the answer was incomplete" : result.problem;
   }
 

@@ -130,7 +130,8 @@ struct WriteSession : Session {
   if (s.too_large) {
     fail("png", "{}: {} x {} pixels, at most {} a side are taken.", place, s.width, s.height, largest_side);
   }
-  if (s.transparent) fail("png", "{}: has transparent pixels; a gray image without them was expected.", place);
+  if (s.transparent)
+    fail("png", "{}: has transparent pixels; a gray image without them was expected.", place);
   fail("png", "{}: not a readable PNG, at byte {} of {}: {}. Get the file again.", place, s.at, s.in.size(),
        s.message);
 }

@@ -168,6 +168,8 @@ TEST_F(DownloadTest, AsksForEverythingAfterAWrongRange) {
   leave_part(server, 1000);
   download(request(server));
   expect_file();
+  ASSERT_EQ(server.requests().size(), 2u);
+  EXPECT_FALSE(asks_for_a_range(server.requests()[1]));
 }
 TEST_F(DownloadTest, RefusesARangeThatNobodyAskedFor) {
   HttpServer server([](const std::string&, int) { return ServerReply{rest(kFile, 1000)}; });
@@ -226,6 +228,12 @@ TEST_F(DownloadTest, RefusesAnotherSizeBeforeItComes) {
   DownloadRequest r = request(server);
   r.expected_size = 2999;
   EXPECT_TRUE(says(complaint(r), "the server offers 3000 bytes, 2999 were expected"));
+}
+TEST_F(DownloadTest, RefusesMoreThanTheDiskCanHold) {
+  HttpServer server([](const std::string&, int) {
+    return ServerReply{reply("200 OK", "Content-Length: 4000000000000000000\r\n", "begin"), true};
+  });
+  EXPECT_TRUE(says(complaint(request(server)), "4000000000000000000 more bytes are needed"));
 }
 TEST_F(DownloadTest, RefusesMoreThanWasExpected) {
   HttpServer server([](const std::string&, int) { return ServerReply{reply("200 OK", "", kFile)}; });
@@ -293,7 +301,7 @@ TEST_F(DownloadTest, DoesNotFollowToOtherProtocols) {
   HttpServer server([](const std::string&, int) {
     return ServerReply{reply("302 Found", "Location: file:///etc/passwd\r\nContent-Length: 0\r\n", "")};
   });
-  EXPECT_TRUE(says(complaint(request(server)), "file"));
+  EXPECT_TRUE(says(complaint(request(server)), "Protocol \"file\""));
   EXPECT_FALSE(there("file"));
 }
 TEST_F(DownloadTest, EndsAnEndlessRedirection) {
