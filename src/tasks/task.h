@@ -166,11 +166,11 @@ DataFolder import_data(const Task& task, const fs::path& root, const fs::path& f
 // Downloads what `name` stands for (a file's name: imdb, cifar10, lra; or a task) to ROOT/.downloads and
 // imports it into the tasks that read it.
 struct GetRequest {
-  std::string name;
-  std::string from;                // another address, or a file that is there already; empty: its owners'
-  std::vector<std::string> tasks;  // import these only; empty: those that the name stands for
-  bool offline = false;            // never touch the network
-  MakeRequest make;
+  std::string name = {};
+  std::string from = {};  // another address, or a file that is there already; empty: its owners'
+  std::vector<std::string> tasks = {};  // import these only; empty: those that the name stands for
+  bool offline = false;                 // never touch the network
+  MakeRequest make = {};
 };
 std::vector<DataFolder> get_data(const fs::path& root, const GetRequest& request);
 // The size's defaults with `assignments` ("KEY=VALUE", with or without the task's name before the key) laid
