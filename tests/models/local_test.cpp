@@ -2,7 +2,7 @@
 
 #include "models/model.h"
 #include "support/arena_counts.h"
-#include "support/models.h"
+#include "support/pattern.h"
 
 namespace lra {
 namespace {
@@ -20,17 +20,10 @@ TEST(LocalTest, ParameterCountsAreThoseOfTheArena) {
 
 // What the arena's code gets wrong: there a token sees every (L/b)-th one.
 TEST(LocalTest, ATokenSeesItsOwnBlockAndNoOther) {
-  EncoderConfig c = small_config();
-  const auto block = local().block(c, *local().small_options(), 0);  // blocks of 8
-  initialize(*block, 3);
-  block->to(torch::kDouble);
-  Forward f;
-  f.rows = lay_out({30}, true);
-  const Tensor x = torch::randn({30, c.width}, torch::kDouble), y = block->forward({x}, f).sum();
-  Tensor changed = x.clone();
-  changed[10] += 1;
-  const Tensor moved = (block->forward({changed}, f).sum() - y).abs().amax(1);
-  for (int64_t i = 0; i < 30; ++i) EXPECT_EQ(moved[i].item<double>() > 0, i / 8 == 1) << i;
+  const Tensor seen = seen_by(local(), small_config(), "{block: 8}", 30);
+  for (int64_t i = 0; i < 30; ++i) {
+    for (int64_t j = 0; j < 30; ++j) ASSERT_EQ(seen[i][j].item<bool>(), i / 8 == j / 8) << i << " " << j;
+  }
 }
 
 }  // namespace

@@ -58,8 +58,16 @@ IntervalAttentionOutput interval_attention(const IntervalAttentionInput& in) {
               "[interval_attention] dropout on the weights of sorted rows is not defined");
   const double scale = in.scale > 0 ? in.scale : 1.0 / std::sqrt(static_cast<double>(in.qkv.size(3)));
   const Tensor side = in.side.kv.defined() ? in.side.kv : torch::empty({0}, in.qkv.options());
-  const IntervalPlan plan{in.rows,  in.blocks, in.dropout,    scale,        in.side.at,
-                          in.order, in.least,  in.side.pitch, in.spare_self};
+  IntervalPlan plan{in.rows,  in.blocks, in.dropout,    scale,        in.side.at,
+                    in.order, in.least,  in.side.pitch, in.spare_self};
+  // The kernel reads these as they lie in memory.
+  std::vector<Tensor*> tables = {&plan.side_at, &plan.order, &plan.least};
+  for (auto& b : plan.blocks) tables.insert(tables.end(), {&b.first, &b.last, &b.begin, &b.end});
+  for (Tensor* t : tables) {
+    if (!t->defined()) continue;
+    TORCH_CHECK(t->scalar_type() == torch::kInt, "[interval_attention] places are int32, found ", t->dtype());
+    *t = t->contiguous();
+  }
   const variable_list y = IntervalFunction::apply(in.qkv, side, plan);
   return {y[0], y[1]};
 }
