@@ -91,7 +91,7 @@ Tensor reference(const IntervalAttentionInput& in) {
 
 std::vector<Tensor> with_gradients(const Tensor& out, const std::vector<Tensor>& inputs) {
   const Tensor weights =
-      torch::cos(torch::arange(out.numel(), out.options().requires_grad(false))).view(out.sizes());
+      torch::cos(torch::arange(out.numel(), torch::kDouble)).view(out.sizes()).to(out.dtype());
   auto results = torch::autograd::grad({(out * weights).sum()}, inputs);
   results.insert(results.begin(), out.detach());
   return results;
@@ -124,6 +124,16 @@ TEST_P(IntervalAttentionTest, InSinglePrecisionIsWithinItsRounding) {
   const Example single = example(GetParam(), torch::kFloat), e = example(GetParam(), torch::kDouble);
   expect_close(with_gradients(interval_attention(single.in).out, single.inputs),
                with_gradients(reference(e.in), e.inputs), 1e-4);
+}
+
+// What a GPU computes in.
+TEST_P(IntervalAttentionTest, OtherDevicesInHalfPrecisionAreWithinItsRounding) {
+  const Example half = example(GetParam(), torch::kBFloat16), e = example(GetParam(), torch::kDouble);
+  if (GetParam().dropout > 0) return;  // the CPU's dropout knows no bf16
+  const Tensor expected = reference(e.in);
+  const PortablePath portable;
+  expect_close(with_gradients(interval_attention(half.in).out, half.inputs),
+               with_gradients(expected, e.inputs), 0.1);
 }
 
 // Over both outputs: what combines several of these needs the gradient through the log-sum-exp.
