@@ -2,7 +2,7 @@
 // Arena.
 //
 //   q, k, v = x W_q, x W_k, x W_v            [T, H, P] each, no bias
-//   A = softmax(q kᵀ / √P)                    keys beyond a row's length left out
+//   A = softmax(q kᵀ / √P)                    keys beyond a row's length left out; causal: also later ones
 //   y = dropout(A) v W_o
 //
 // Time 2·H·L²·P, memory O(L) here (the weights are never stored).
@@ -11,54 +11,31 @@
 // The arena's code masks by adding −1e10 and masks queries too, so that a padded query attends uniformly to
 // everything; here padding is never attended to, and what padded queries give is never read.
 #include "kernels/attention/attention.h"
-#include "kernels/project/project.h"
 #include "models/model.h"
+#include "nn/qkv_mixer.h"
 
 namespace lra {
 namespace {
 
-class SelfAttention : public Mixer {
+class SelfAttention : public QkvMixer {
  public:
-  SelfAttention(const EncoderConfig& c, int64_t index)
-      : heads_(c.heads), dropout_(c.attention_dropout), site_(block_site(index, 0)) {
-    const auto projection = [&](const char* name, int64_t in, int64_t out) {
-      return register_module(
-          name, std::make_shared<Linear>(in, out, Linear::Options{false, Init::xavier(in, out), {}}));
-    };
-    q_ = projection("q", c.width, c.qkv_width);
-    k_ = projection("k", c.width, c.qkv_width);
-    v_ = projection("v", c.width, c.qkv_width);
-    o_ = projection("o", c.qkv_width, c.width);
-  }
+  SelfAttention(const EncoderConfig& c, int64_t index) : QkvMixer(c, index), causal_(c.causal) {}
 
-  Tensor forward(const Tensor& x, const Forward& f) const override {
-    const Tensor projected = project(x, {q_->weight, k_->weight, v_->weight}, f.copies);
-    return o_->product(attend(projected, f, attention), f);
+ protected:
+  Tensor mix(const Tensor& qkv, const Forward& f) const override {
+    return attention({qkv, f.rows, weight_dropout(f), causal_});
   }
-  Tensor forward_first(const Tensor& x, const Forward& f) const override {
-    const int64_t B = f.rows.count, T = x.size(0);
-    const Tensor q = q_->product(take_rows(x, f.first_positions()), f).view({B, heads_, -1});
-    const Tensor kv = project(x, {k_->weight, v_->weight}, f.copies).view({T, 2, heads_, -1});
-    return o_->product(attention_first({q, kv, f.rows, f.dropout(dropout_, site_)}).view({B, -1}), f);
+  Tensor mix_reference(const Row& row, const Forward& f) const override {
+    const Tensor qkv = torch::stack({row.q, row.k, row.v}).permute({2, 0, 1, 3});  // [n, 3, H, P]
+    Rows rows = lay_out({static_cast<int32_t>(row.length)}, true, row.number);
+    Dropout dropout = weight_dropout(f);
+    dropout.slots = rows.slots;
+    return attention_reference({qkv, rows, dropout, causal_}).transpose(0, 1);
   }
-  Tensor reference(const Tensor& x, const Forward& f) const override {
-    const Tensor projected = torch::cat({q_->reference(x), k_->reference(x), v_->reference(x)}, 1);
-    return o_->reference(attend(projected, f, attention_reference));
-  }
+  int64_t first_reach() const override { return causal_ ? 1 : 0; }
 
  private:
-  // [T, 3·H·P] → [T, H·P]
-  template <class Core>
-  Tensor attend(const Tensor& projected, const Forward& f, const Core& core) const {
-    const int64_t T = projected.size(0);
-    return core(AttentionInput{projected.view({T, 3, heads_, -1}), f.rows, f.dropout(dropout_, site_)})
-        .view({T, -1});
-  }
-
-  std::shared_ptr<Linear> q_, k_, v_, o_;
-  int64_t heads_;
-  double dropout_;
-  uint64_t site_;
+  bool causal_;
 };
 
 class Transformer : public Model {
@@ -70,7 +47,7 @@ class Transformer : public Model {
         .paper = "Vaswani et al., Attention Is All You Need, NeurIPS 2017",
         .formula = "softmax(q kᵀ / √P) v, pre-norm blocks",
         .cost = "time O(L²), memory O(L)",
-        .causal = false,
+        .causal = true,
         .differences =
             "Pre-norm and unscaled embeddings as in the arena's code; padding is never attended to (there, "
             "padded "

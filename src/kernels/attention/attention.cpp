@@ -26,6 +26,7 @@ struct CpuProblem {
   Tensor qkv, out, lse;  // [T, 3, H, P], [T, H, P], [H, T]
   Rows rows;
   Dropout dropout;
+  bool causal;
 
   int64_t heads() const { return qkv.size(2); }
   int64_t width() const { return qkv.size(3); }
@@ -48,6 +49,7 @@ struct CpuProblem {
     head.width = width();
     head.stride = 3 * stride();
     head.out_stride = stride();
+    head.causal = causal;
     head.scale = static_cast<T>(1.0 / std::sqrt(static_cast<double>(width())));
     set_dropout(head, dropout, offset(row), heads(), h);
     return head;
@@ -108,25 +110,35 @@ void backward_cpu(CpuProblem& p, const Tensor& d_out, Tensor& d_qkv) {
 
 class CpuAttention : public torch::autograd::Function<CpuAttention> {
  public:
-  static Tensor forward(AutogradContext* context, const Tensor& qkv, const Rows& rows,
-                        const Dropout& dropout) {
+  static Tensor forward(AutogradContext* context, const Tensor& qkv, const Rows& rows, const Dropout& dropout,
+                        bool causal) {
     const int64_t T = qkv.size(0), H = qkv.size(2), P = qkv.size(3);
-    CpuProblem p{qkv.contiguous(), torch::empty({T, H, P}, qkv.options()),
-                 torch::empty({H, T}, qkv.options()), rows, dropout};
+    CpuProblem p{qkv.contiguous(),
+                 torch::empty({T, H, P}, qkv.options()),
+                 torch::empty({H, T}, qkv.options()),
+                 rows,
+                 dropout,
+                 causal};
     qkv.scalar_type() == torch::kDouble ? forward_cpu<double>(p) : forward_cpu<float>(p);
     context->save_for_backward({p.qkv, p.out, p.lse});
+    context->saved_data["causal"] = causal;
     save_rows(*context, rows);
     save_dropout(*context, dropout);
     return p.out;
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto saved = context->get_saved_variables();
-    CpuProblem p{saved[0], saved[1], saved[2], saved_rows(*context), saved_dropout(*context)};
+    CpuProblem p{saved[0],
+                 saved[1],
+                 saved[2],
+                 saved_rows(*context),
+                 saved_dropout(*context),
+                 context->saved_data["causal"].toBool()};
     const Tensor d_out = gradients[0].contiguous();
     Tensor d_qkv = torch::empty_like(p.qkv);
     p.qkv.scalar_type() == torch::kDouble ? backward_cpu<double>(p, d_out, d_qkv)
                                           : backward_cpu<float>(p, d_out, d_qkv);
-    return {d_qkv, {}, {}};
+    return {d_qkv, {}, {}, {}};
   }
 };
 
@@ -232,7 +244,7 @@ Tensor dropout_mask(const Dropout& dropout, int64_t row, int64_t H, int64_t L) {
 }  // namespace
 
 Tensor attention(const AttentionInput& in) {
-  if (in.qkv.is_cpu()) return CpuAttention::apply(in.qkv, in.rows, in.dropout);
+  if (in.qkv.is_cpu()) return CpuAttention::apply(in.qkv, in.rows, in.dropout, in.causal);
   return in.qkv.scalar_type() == torch::kDouble ? attention_reference(in) : attention_library(in);
 }
 
@@ -260,8 +272,12 @@ Tensor attention_reference(const AttentionInput& in) {
     const int64_t at = offsets[b].item<int64_t>(), L = lengths[b].item<int64_t>();
     pad(at - end);
     const auto heads = in.qkv.narrow(0, at, L).permute({1, 2, 0, 3}).unbind(0);  // 3 × [H, L, P]
-    Tensor weights = torch::softmax(
-        torch::matmul(heads[0], heads[1].transpose(1, 2)) / std::sqrt(static_cast<double>(P)), -1);
+    Tensor scores = torch::matmul(heads[0], heads[1].transpose(1, 2)) / std::sqrt(static_cast<double>(P));
+    if (in.causal) {
+      const Tensor later = torch::ones({L, L}, scores.options().dtype(torch::kBool)).triu(1);
+      scores = scores.masked_fill(later, -std::numeric_limits<double>::infinity());
+    }
+    Tensor weights = torch::softmax(scores, -1);
     if (in.dropout.active()) {
       const int64_t row = in.dropout.slots[at].item<int64_t>() >> 24;
       weights = weights * dropout_mask(in.dropout, row, H, L).to(weights.options());

@@ -2,6 +2,8 @@
 //
 //   S = q kᵀ / √P,   A = softmax(S),   out = dropout(A) v            for each row and head
 //
+// over all keys of the row, or, in the causal form, over those up to the query.
+//
 // q, k and v come as one tensor [T, 3, H, P], as the stacked projection gives it, so that nothing is moved
 // between the two; the output [T, H, P] is what the next projection takes. What stands at positions outside
 // the rows is of no meaning to anyone, but finite (zero on the CPU). On the CPU one pass over blocks of
@@ -19,7 +21,8 @@ namespace lra {
 struct AttentionInput {
   Tensor qkv;  // [T, 3, H, P]
   Rows rows;
-  Dropout dropout;  // on the weights
+  Dropout dropout;      // on the weights
+  bool causal = false;  // a query sees no later key
 };
 
 Tensor attention(const AttentionInput& input);  // [T, H, P]

@@ -37,7 +37,7 @@ LRA_CPU_INLINE void forward_rows(T* s, int64_t rows, int64_t n, int64_t row_stri
   for (int64_t i = 0; i < rows; ++i) {
     T* row = s + i * row_stride;
     T inverse = 0;
-    h.lse[i0 + i] = softmax_row(row, n, row_stride, &inverse);
+    h.lse[i0 + i] = softmax_row(row, h.causal ? i0 + i + 1 : n, row_stride, &inverse);
     if (h.rate.threshold == 0) {
       for (int64_t j = 0; j < row_stride; ++j) row[j] *= inverse;
     } else {
@@ -57,6 +57,7 @@ LRA_CPU_INLINE void backward_rows(T* s, T* g, int64_t rows, int64_t row_stride, 
     const T* o = h.out + (i0 + i) * h.out_stride;
     const T* d = d_out + (i0 + i) * h.out_stride;
     const T delta = lane_dot(o, d, h.width);
+    if (h.causal) std::fill(weight + i0 + i + 1, weight + row_stride, -std::numeric_limits<T>::infinity());
     const T lse = h.lse[i0 + i];
     if (h.rate.threshold == 0) {
       for (int64_t j = 0; j < row_stride; ++j) {
@@ -125,14 +126,20 @@ struct Scratch {
   }
 };
 
+// Keys that the queries before `end` see.
+template <class T>
+int64_t keys_seen(const AttentionHead<T>& h, int64_t end) {
+  return h.causal ? std::min(h.length, end) : h.length;
+}
+
 template <class T>
 void forward(const AttentionHead<T>& h, T* scratch) {
-  const int64_t n = h.length, P = h.width, block = block_size(n), row_stride = padded(n);
-  const Scratch<T> at(scratch, n, P);
-  pack(h.k, h.stride, at.k, n, P);
-  pack(h.v, h.stride, at.v, n, P);
+  const int64_t P = h.width, block = block_size(h.length);
+  const Scratch<T> at(scratch, h.length, P);
+  pack(h.k, h.stride, at.k, h.length, P);
+  pack(h.v, h.stride, at.v, h.length, P);
   for (int64_t i0 = 0; i0 < h.queries; i0 += block) {
-    const int64_t rows = std::min(block, h.queries - i0);
+    const int64_t rows = std::min(block, h.queries - i0), n = keys_seen(h, i0 + rows), row_stride = padded(n);
     gemm<T>(false, true, rows, n, P, h.scale, h.q + i0 * h.stride, h.stride, at.k, P, T(0), at.scores,
             row_stride);
     forward_rows_clones(at.scores, rows, n, row_stride, h, i0, at.bits);
@@ -143,15 +150,19 @@ void forward(const AttentionHead<T>& h, T* scratch) {
 
 template <class T>
 void backward(const AttentionHead<T>& h, const AttentionHeadGradient<T>& d, T* scratch) {
-  const int64_t n = h.length, P = h.width, block = block_size(n), row_stride = padded(n);
-  const Scratch<T> at(scratch, n, P);
-  pack(h.k, h.stride, at.k, n, P);
-  pack(h.v, h.stride, at.v, n, P);
+  const int64_t P = h.width, block = block_size(h.length);
+  const Scratch<T> at(scratch, h.length, P);
+  pack(h.k, h.stride, at.k, h.length, P);
+  pack(h.v, h.stride, at.v, h.length, P);
+  if (h.causal) {  // else the first block overwrites all of it
+    std::fill_n(at.d_k, h.length * P, T(0));
+    std::fill_n(at.d_v, h.length * P, T(0));
+  }
   for (int64_t i0 = 0; i0 < h.queries; i0 += block) {
-    const int64_t rows = std::min(block, h.queries - i0);
+    const int64_t rows = std::min(block, h.queries - i0), n = keys_seen(h, i0 + rows), row_stride = padded(n);
     const T* q = h.q + i0 * h.stride;
     const T* d_out = d.d_out + i0 * h.out_stride;
-    const T keep = i0 == 0 ? T(0) : T(1);
+    const T keep = i0 == 0 && !h.causal ? T(0) : T(1);
     T *s = at.scores, *g = at.gradients;
     gemm<T>(false, true, rows, n, P, h.scale, q, h.stride, at.k, P, T(0), s, row_stride);
     gemm<T>(false, true, rows, n, P, T(1), d_out, h.out_stride, at.v, P, T(0), g, row_stride);
@@ -160,8 +171,8 @@ void backward(const AttentionHead<T>& h, const AttentionHeadGradient<T>& d, T* s
     gemm<T>(false, false, rows, P, n, h.scale, g, row_stride, at.k, P, T(0), d.d_q + i0 * h.stride, h.stride);
     gemm<T>(true, false, n, P, rows, h.scale, g, row_stride, q, h.stride, keep, at.d_k, P);
   }
-  unpack(at.d_k, d.d_k, h.stride, n, P);
-  unpack(at.d_v, d.d_v, h.stride, n, P);
+  unpack(at.d_k, d.d_k, h.stride, h.length, P);
+  unpack(at.d_v, d.d_v, h.stride, h.length, P);
 }
 
 }  // namespace

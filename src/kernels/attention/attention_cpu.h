@@ -13,6 +13,7 @@ struct AttentionHead {
   T* out;
   T* lse;  // [queries] log-sum-exp of the scaled scores
   int64_t queries, length, width, stride, out_stride;
+  bool causal;  // query i sees keys 0 … i
   T scale;
   // dropout: position of weight (i, 0) is first + i·2^20; rate.threshold 0 for none
   uint64_t seed, stream, first;

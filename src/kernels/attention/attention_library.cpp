@@ -39,68 +39,73 @@ struct Forwarded {
   Tensor out, lse, seed, offset;  // out in the layout of q
 };
 
-Forwarded cudnn_forward(const Heads& h, double p, double scale) {
+Forwarded cudnn_forward(const Heads& h, double p, double scale, bool causal) {
   const auto r =
       at::_scaled_dot_product_cudnn_attention(h.q.transpose(1, 2), h.k.transpose(1, 2), h.v.transpose(1, 2),
-                                              std::nullopt, true, p, false, false, scale);
+                                              std::nullopt, true, p, causal, false, scale);
   return {std::get<0>(r).transpose(1, 2), std::get<1>(r), std::get<6>(r), std::get<7>(r)};
 }
 
-Heads cudnn_backward(const Tensor& d_out, const Heads& h, const Forwarded& f, double p, double scale) {
+Heads cudnn_backward(const Tensor& d_out, const Heads& h, const Forwarded& f, double p, double scale,
+                     bool causal) {
   const auto [q, k, v] = at::_scaled_dot_product_cudnn_attention_backward(
       d_out.transpose(1, 2), h.q.transpose(1, 2), h.k.transpose(1, 2), h.v.transpose(1, 2),
-      f.out.transpose(1, 2), f.lse, f.seed, f.offset, {}, {}, {}, h.q.size(1), h.q.size(1), p, false, scale);
+      f.out.transpose(1, 2), f.lse, f.seed, f.offset, {}, {}, {}, h.q.size(1), h.q.size(1), p, causal, scale);
   return {q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)};
 }
 
-Forwarded flash_forward(const Heads& h, const Rows& rows, double p, double scale) {
+Forwarded flash_forward(const Heads& h, const Rows& rows, double p, double scale, bool causal) {
   const std::optional<Tensor> ends = rows.full ? std::nullopt : std::optional(rows.offsets);
-  auto r = at::_flash_attention_forward(h.q, h.k, h.v, ends, ends, rows.longest, rows.longest, p, false,
+  auto r = at::_flash_attention_forward(h.q, h.k, h.v, ends, ends, rows.longest, rows.longest, p, causal,
                                         false, scale);
   return {std::get<0>(r), std::get<1>(r), std::get<2>(r), std::get<3>(r)};
 }
 
 Heads flash_backward(const Tensor& d_out, const Heads& h, const Forwarded& f, const Rows& rows, double p,
-                     double scale) {
+                     double scale, bool causal) {
   const Tensor ends = rows.full ? Tensor() : rows.offsets;
   const auto [q, k, v] =
       at::_flash_attention_backward(d_out, h.q, h.k, h.v, f.out, f.lse, ends, ends, rows.longest,
-                                    rows.longest, p, false, f.seed, f.offset, scale);
+                                    rows.longest, p, causal, f.seed, f.offset, scale);
   return {q, k, v};
 }
 
 // [1, T, H, P] with cumulative lengths, or [B, L, H, P].
 Tensor lead(const Tensor& x, const Rows& rows) { return rows.full ? x : x.unsqueeze(0); }
 
-Forwarded efficient_forward(const Heads& h, const Rows& rows, double p, double scale) {
+// How the memory-efficient kernel counts its masks.
+int64_t mask_type(bool causal) { return causal ? 1 : 0; }
+
+Forwarded efficient_forward(const Heads& h, const Rows& rows, double p, double scale, bool causal) {
   const std::optional<Tensor> ends = rows.full ? std::nullopt : std::optional(rows.offsets);
   const auto r =
       at::_efficient_attention_forward(lead(h.q, rows), lead(h.k, rows), lead(h.v, rows), std::nullopt, ends,
-                                       ends, rows.longest, rows.longest, p, 0, true, scale);
+                                       ends, rows.longest, rows.longest, p, mask_type(causal), true, scale);
   return {std::get<0>(r), std::get<1>(r), std::get<2>(r), std::get<3>(r)};
 }
 
 Heads efficient_backward(const Tensor& d_out, const Heads& h, const Forwarded& f, const Rows& rows, double p,
-                         double scale) {
+                         double scale, bool causal) {
   const std::optional<Tensor> ends = rows.full ? std::nullopt : std::optional(rows.offsets);
   const auto r = at::_efficient_attention_backward(
       lead(d_out, rows), lead(h.q, rows), lead(h.k, rows), lead(h.v, rows), std::nullopt, f.out, ends, ends,
-      rows.longest, rows.longest, f.lse, p, f.seed, f.offset, 0, false, scale);
+      rows.longest, rows.longest, f.lse, p, f.seed, f.offset, mask_type(causal), false, scale);
   return {std::get<0>(r), std::get<1>(r), std::get<2>(r)};
 }
 
 class LibraryAttention : public torch::autograd::Function<LibraryAttention> {
  public:
-  static Tensor forward(AutogradContext* context, const Tensor& qkv, const Rows& rows, double p,
-                        double scale) {
+  static Tensor forward(AutogradContext* context, const Tensor& qkv, const Rows& rows, double p, double scale,
+                        bool causal) {
     const Library library = choose(qkv.scalar_type(), rows.full, p > 0);
     const Heads h = split(qkv, rows);
-    const Forwarded f = library == Library::kCudnn   ? cudnn_forward(h, p, scale)
-                        : library == Library::kFlash ? flash_forward(h, rows, p, scale)
-                                                     : efficient_forward(h, rows, p, scale);
+    const Forwarded f = library == Library::kCudnn   ? cudnn_forward(h, p, scale, causal)
+                        : library == Library::kFlash ? flash_forward(h, rows, p, scale, causal)
+                                                     : efficient_forward(h, rows, p, scale, causal);
     context->save_for_backward({qkv, f.out, f.lse, f.seed, f.offset});
     save_rows(*context, rows);
     context->saved_data["library"] = static_cast<int64_t>(library);
+    context->saved_data["causal"] = causal;
     context->saved_data["p"] = p;
     context->saved_data["scale"] = scale;
     return f.out.reshape({qkv.size(0), qkv.size(2), qkv.size(3)});
@@ -115,15 +120,17 @@ class LibraryAttention : public torch::autograd::Function<LibraryAttention> {
     const Heads h = split(qkv, rows);
     const Tensor d_out = gradients[0].contiguous().view(h.q.sizes());
     const auto library = static_cast<Library>(context->saved_data["library"].toInt());
-    const Heads d = library == Library::kCudnn   ? cudnn_backward(d_out, h, f, p, scale)
-                    : library == Library::kFlash ? flash_backward(d_out, h, f, rows, p, scale)
-                                                 : efficient_backward(d_out, h, f, rows, p, scale);
+    const bool causal = context->saved_data["causal"].toBool();
+    const Heads d = library == Library::kCudnn   ? cudnn_backward(d_out, h, f, p, scale, causal)
+                    : library == Library::kFlash ? flash_backward(d_out, h, f, rows, p, scale, causal)
+                                                 : efficient_backward(d_out, h, f, rows, p, scale, causal);
     const std::vector<int64_t> one = {qkv.size(0), 1, qkv.size(2), qkv.size(3)};
-    return {torch::cat({d.q.reshape(one), d.k.reshape(one), d.v.reshape(one)}, 1), {}, {}, {}};
+    return {torch::cat({d.q.reshape(one), d.k.reshape(one), d.v.reshape(one)}, 1), {}, {}, {}, {}};
   }
 };
 
-// Rows on a grid with padding between them: a mask of keys. Only for models that cannot work packed.
+// Rows on a grid with padding between them: a mask of keys. Only for models that cannot work packed. In the
+// causal form padding comes after all that a query sees, and needs no mask.
 Tensor masked_attention(const AttentionInput& in) {
   const int64_t B = in.rows.count, L = in.rows.pitch, H = in.qkv.size(2), P = in.qkv.size(3);
   const Tensor places = torch::arange(L, in.rows.lengths.options());
@@ -133,7 +140,9 @@ Tensor masked_attention(const AttentionInput& in) {
           .view({B, 1, 1, L})
           .expand({-1, -1, L, -1});
   const auto heads = in.qkv.view({B, L, 3, H, P}).permute({2, 0, 3, 1, 4}).unbind(0);
-  return at::scaled_dot_product_attention(heads[0], heads[1], heads[2], mask, in.dropout.p)
+  return at::scaled_dot_product_attention(heads[0], heads[1], heads[2],
+                                          in.causal ? std::nullopt : std::optional(mask), in.dropout.p,
+                                          in.causal)
       .transpose(1, 2)
       .reshape({B * L, H, P});
 }
@@ -155,7 +164,7 @@ Tensor on_a_grid(const AttentionInput& in) {
       row * grid.pitch + (positions - in.rows.offsets.index_select(0, row));  // [T], each once
   const std::vector<int64_t> shape = {grid.positions, 3, in.qkv.size(2), in.qkv.size(3)};
   const Tensor spread = torch::zeros(shape, in.qkv.options()).index_copy(0, cell, in.qkv);
-  return masked_attention({spread, grid, in.dropout}).index_select(0, cell);
+  return masked_attention({spread, grid, in.dropout, in.causal}).index_select(0, cell);
 }
 
 }  // namespace
@@ -180,10 +189,10 @@ Tensor attention_library(const AttentionInput& in) {
   if (in.qkv.scalar_type() == torch::kFloat && in.dropout.active() && !in.rows.full) return on_a_grid(in);
   const double p = in.dropout.p, scale = 1.0 / std::sqrt(static_cast<double>(in.qkv.size(3)));
   const int64_t P = in.qkv.size(3), step = in.qkv.scalar_type() == torch::kFloat ? 4 : 8;
-  if (P % step == 0) return LibraryAttention::apply(in.qkv, in.rows, p, scale);
+  if (P % step == 0) return LibraryAttention::apply(in.qkv, in.rows, p, scale, in.causal);
   // The kernels take 16 bytes at a time; zeros at the end of q and k leave their products as they are.
   const Tensor wide = torch::constant_pad_nd(in.qkv, {0, step - P % step});
-  return LibraryAttention::apply(wide, in.rows, p, scale).narrow(2, 0, P).contiguous();
+  return LibraryAttention::apply(wide, in.rows, p, scale, in.causal).narrow(2, 0, P).contiguous();
 }
 
 namespace {

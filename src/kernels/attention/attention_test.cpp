@@ -10,12 +10,13 @@ struct Case {
   int64_t H, P;
   bool packed;
   double dropout;
+  bool causal = false;
 };
 
 AttentionInput random_input(const Case& c, torch::Dtype type) {
   const Rows rows = lay_out(c.lengths, c.packed, 1);
   return {torch::randn({rows.positions, 3, c.H, c.P}, type).requires_grad_(true), rows,
-          Dropout{c.dropout, 3, 9, torch::full({1}, 4, torch::kLong), rows.slots}};
+          Dropout{c.dropout, 3, 9, torch::full({1}, 4, torch::kLong), rows.slots}, c.causal};
 }
 
 // Output and the gradient of q, k and v under a fixed weighting of the output.
@@ -56,7 +57,9 @@ INSTANTIATE_TEST_SUITE_P(OddSizes, AttentionTest,
                          testing::Values(Case{{7, 7}, 3, 5, true, 0}, Case{{65, 3, 40}, 2, 16, false, 0},
                                          Case{{1}, 1, 1, true, 0}, Case{{131, 2}, 1, 8, true, 0.2},
                                          Case{{33, 33}, 4, 9, true, 0.5},
-                                         Case{{300, 1, 17}, 2, 4, false, 0.1}));
+                                         Case{{300, 1, 17}, 2, 4, false, 0.1},
+                                         Case{{300, 1, 17}, 2, 4, true, 0.1, true},
+                                         Case{{130, 140}, 1, 8, false, 0, true}));
 
 TEST(AttentionEdgeTest, StaysFiniteForLargeScores) {
   AttentionInput in = random_input({{20}, 1, 4, true, 0}, torch::kFloat);
@@ -72,6 +75,11 @@ TEST(AttentionEdgeTest, LongRowsOfDifferentLengthsEqualTheDefinition) {
   const auto ours = results(in, attention), reference = results(in, attention_reference);
   for (size_t i = 0; i < ours.size(); ++i)
     EXPECT_TRUE(torch::allclose(ours[i], reference[i], 1e-3, 1e-4)) << i;
+}
+
+TEST(AttentionEdgeTest, InTheCausalFormTheFirstQuerySeesItselfAlone) {
+  const AttentionInput in = random_input({{9}, 1, 4, true, 0, true}, torch::kDouble);
+  EXPECT_TRUE(torch::allclose(attention(in)[0], in.qkv[0][2], 0, 1e-12));
 }
 
 TEST(AttentionEdgeTest, WorksInTrainingAfterInference) {
