@@ -14,6 +14,7 @@ void EncoderConfig::visit(Fields& f) {
   f.real("attention_dropout", attention_dropout, 0, 0.99, "dropout on attention weights");
   f.choice("positions", positions, {"sinusoidal", "learned", "none"}, "position embedding");
   f.choice("pooling", pooling, {"cls", "mean"}, "a learned CLS token, or the mean over valid positions");
+  f.flag("causal", causal, "each position sees itself and earlier ones only; for models with a causal form");
 }
 
 void EncoderConfig::check() const {

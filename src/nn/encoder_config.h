@@ -12,6 +12,7 @@ struct EncoderConfig {
   int64_t layers = 4, width = 256, heads = 4, qkv_width = 256, ff_width = 1024;
   double dropout = 0.1, attention_dropout = 0.1;
   std::string positions = "sinusoidal", pooling = "cls";
+  bool causal = false;
   // Not configured: what the data says.
   int64_t vocab_size = 0, num_classes = 0, max_length = 0;
   bool two_inputs = false;
