@@ -10,28 +10,31 @@
 // Differences: none from the paper but the residual block around it. The arena's code lets padding into the
 // sums; here a sum is over the positions of its row. There is no dropout on weights that are never formed.
 #include "kernels/linear_attention/linear_attention.h"
+#include "kernels/project/project.h"
 #include "models/model.h"
-#include "nn/head_mixer.h"
+#include "nn/qkv_mixer.h"
 
 namespace lra {
 namespace {
 
-class LinearAttention : public HeadMixer {
+class LinearAttention : public QkvMixer {
  public:
-  explicit LinearAttention(const EncoderConfig& c) : HeadMixer(c), causal_(c.causal) {}
+  LinearAttention(const EncoderConfig& c, int64_t index) : QkvMixer(c, index), causal_(c.causal) {}
 
-  Tensor forward(const Tensor& x, const Forward& f) const override {
-    return output(linear_attention({queries_keys_values(x, f), f.rows, FeatureMap::kElu, {}, causal_}), f);
-  }
   Tensor forward_first(const Tensor& x, const Forward& f) const override {
     const Tensor first = take_rows(x, f.first_positions());
     if (causal_) return forward(first, f.at_first_positions());  // it sees itself alone
-    return output(linear_attention_first({queries(first, f), keys_values(x, f), f.rows, FeatureMap::kElu}),
-                  f);
+    const Tensor q = q_->product(first, f).view({first.size(0), heads_, -1}),
+                 kv = project(x, {k_->weight, v_->weight}, f.copies).view({x.size(0), 2, heads_, -1});
+    return o_->product(linear_attention_first({q, kv, f.rows, FeatureMap::kElu}).flatten(1), f);
   }
-  Tensor reference(const Tensor& x, const Forward& f) const override {
-    return output_reference(linear_attention_reference(
-        {queries_keys_values_reference(x), f.rows, FeatureMap::kElu, {}, causal_}));
+
+ protected:
+  Tensor mix(const Tensor& qkv, const Forward& f) const override {
+    return linear_attention({qkv, f.rows, FeatureMap::kElu, {}, causal_});
+  }
+  Tensor mix_reference(const Row& row, const Forward&) const override {
+    return linear_attention_reference({row.q, row.k, row.v, FeatureMap::kElu, {}, causal_});
   }
 
  private:
@@ -59,7 +62,8 @@ class LinearTransformer : public Model {
     return info;
   }
   std::shared_ptr<Block> block(const EncoderConfig& c, const ModelOptions&, int64_t index) const override {
-    return std::make_shared<StandardBlock>(c, index, "attention", std::make_shared<LinearAttention>(c));
+    return std::make_shared<StandardBlock>(c, index, "attention",
+                                           std::make_shared<LinearAttention>(c, index));
   }
   int64_t block_parameters(const EncoderConfig& c, const ModelOptions&) const override {
     return feed_forward_parameters(c) + 4 * c.width * c.qkv_width;

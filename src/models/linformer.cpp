@@ -15,9 +15,10 @@
 #include <algorithm>
 
 #include "kernels/cross_attention/cross_attention.h"
+#include "kernels/project/project.h"
 #include "kernels/project_rows/project_rows.h"
 #include "models/model.h"
-#include "nn/head_mixer.h"
+#include "nn/qkv_mixer.h"
 
 namespace lra {
 namespace {
@@ -46,46 +47,46 @@ Rows short_rows(const Rows& like, int64_t length) {
   return rows;
 }
 
-class ProjectedAttention : public HeadMixer {
+class ProjectedAttention : public QkvMixer {
  public:
   ProjectedAttention(const EncoderConfig& c, const LinformerOptions& options, int64_t index)
-      : HeadMixer(c), dropout_(c.attention_dropout), site_(block_site(index, 0)) {
+      : QkvMixer(c, index) {
     const int64_t n = c.positions_count(), k = projected_length(c, options);
     e_ = parameter("e", {n, k}, Init::xavier(n, k));
   }
 
-  Tensor forward(const Tensor& x, const Forward& f) const override {
-    return output(attend(queries(x, f), x, f, f), f);
-  }
   Tensor forward_first(const Tensor& x, const Forward& f) const override {
-    const Tensor q = queries(take_rows(x, f.first_positions()), f);
-    return output(attend(q, x, f, f.at_first_positions()), f);
+    const Tensor first = take_rows(x, f.first_positions()),
+                 q = q_->product(first, f).view({first.size(0), heads_, -1}),
+                 kv = project(x, {k_->weight, v_->weight}, f.copies);
+    return o_->product(attend(q, kv, f.rows, f.at_first_positions()).flatten(1), f);
   }
-  Tensor reference(const Tensor& x, const Forward& f) const override {
-    const Tensor qkv = queries_keys_values_reference(x);
-    const Tensor kv = project_rows_reference(qkv.narrow(1, 1, 2).flatten(1), e_, f.rows);
-    return output_reference(cross_attention_reference(problem(qkv.select(1, 0), kv, f)));
+
+ protected:
+  Tensor mix(const Tensor& qkv, const Forward& f) const override {
+    return attend(qkv.select(1, 0), qkv.narrow(1, 1, 2).flatten(1), f.rows, f);
+  }
+  Tensor mix_reference(const Row& row, const Forward& f) const override {
+    const Tensor projection = e_.narrow(0, 0, row.length).t();  // [k, n]
+    CrossAttentionRow one{row.q, torch::matmul(projection, row.k), torch::matmul(projection, row.v)};
+    one.scale = 1.0 / std::sqrt(static_cast<double>(row.q.size(2)));
+    one.dropout = weight_dropout(f), one.number = row.number;
+    return cross_attention_reference(one);
   }
 
  private:
-  // Queries at the positions of `at`, keys and values of x.
-  Tensor attend(const Tensor& q, const Tensor& x, const Forward& f, const Forward& at) const {
-    return cross_attention(problem(q, project_rows(keys_values(x, f).flatten(1), e_, f.rows), at));
-  }
-  // kv: [B·k, 2·H·P]
-  CrossAttentionInput problem(const Tensor& q, const Tensor& kv, const Forward& at) const {
-    const Tensor heads = kv.view({-1, 2, heads_, width_});
+  // q: [·, H, P] at the positions of `at`, kv: [T, 2·H·P] at those of `rows`
+  Tensor attend(const Tensor& q, const Tensor& kv, const Rows& rows, const Forward& at) const {
+    const Tensor heads = project_rows(kv, e_, rows).view({-1, 2, heads_, q.size(2)});  // [B·k, 2, H, P]
     CrossAttentionInput in;
     in.q = q, in.k = heads.select(1, 0), in.v = heads.select(1, 1);
-    in.queries = at.rows, in.keys = short_rows(at.rows, e_.size(1));
-    in.scale = 1.0 / std::sqrt(static_cast<double>(width_));
-    in.dropout = at.dropout(dropout_, site_);
-    return in;
+    in.queries = at.rows, in.keys = short_rows(rows, e_.size(1));
+    in.scale = 1.0 / std::sqrt(static_cast<double>(q.size(2)));
+    in.dropout = weight_dropout(at);
+    return cross_attention(in);
   }
 
   Tensor e_;
-  double dropout_;
-  uint64_t site_;
 };
 
 class Linformer : public Model {

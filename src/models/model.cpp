@@ -8,6 +8,10 @@ Model& find_model(std::string_view name) { return Registry<Model>::instance().ge
 
 std::shared_ptr<Encoder> make_encoder(const Model& model, const EncoderConfig& config,
                                       const ModelOptions& options, uint64_t seed) {
+  if (config.causal && !model.info().causal) {
+    fail("config", "model.causal: {} has no causal form. 'lra models' marks those that have one.",
+         model.name());
+  }
   auto encoder = std::make_shared<Encoder>(
       config, [&](const EncoderConfig& c, int64_t index) { return model.block(c, options, index); });
   encoder->set_packed(model.info().packed);

@@ -42,6 +42,8 @@ class Model {
   virtual const ModelInfo& info() const = 0;
   std::string_view name() const { return info().name; }
   virtual std::unique_ptr<ModelOptions> options() const { return std::make_unique<ModelOptions>(); }
+  // For tests: options under which a row of a few dozen positions has all that a long one has.
+  virtual std::unique_ptr<ModelOptions> small_options() const { return options(); }
   virtual std::shared_ptr<Block> block(const EncoderConfig& config, const ModelOptions& options,
                                        int64_t index) const = 0;
   // Parameters of one block by formula (spec of the arena), to hold the code against.
@@ -50,7 +52,8 @@ class Model {
 
 Model& find_model(std::string_view name);
 
-// The whole encoder, initialised from `seed`.
+// The whole encoder, initialised from `seed`. An error where the configuration asks for what the model has
+// not.
 std::shared_ptr<Encoder> make_encoder(const Model& model, const EncoderConfig& config,
                                       const ModelOptions& options, uint64_t seed);
 

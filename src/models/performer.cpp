@@ -15,8 +15,9 @@
 // by zero, where here the largest exponents are taken out so that nothing can vanish (linear_attention.h).
 #include "kernels/linear_attention/linear_attention.h"
 #include "kernels/orthogonal_features/orthogonal_features.h"
+#include "kernels/project/project.h"
 #include "models/model.h"
-#include "nn/head_mixer.h"
+#include "nn/qkv_mixer.h"
 
 namespace lra {
 namespace {
@@ -32,37 +33,39 @@ struct PerformerOptions : ModelOptions {
   }
 };
 
-class FavorAttention : public HeadMixer {
+class FavorAttention : public QkvMixer {
  public:
   FavorAttention(const EncoderConfig& c, const PerformerOptions& options, int64_t index)
-      : HeadMixer(c), options_(options), causal_(c.causal), site_(block_site(index, 4)) {}
+      : QkvMixer(c, index), options_(options), causal_(c.causal), feature_site_(block_site(index, 4)) {}
 
-  Tensor forward(const Tensor& x, const Forward& f) const override {
-    return output(linear_attention({queries_keys_values(x, f), f.rows, map(), directions(x, f), causal_}), f);
-  }
   Tensor forward_first(const Tensor& x, const Forward& f) const override {
     const Tensor first = take_rows(x, f.first_positions());
     if (causal_) return forward(first, f.at_first_positions());  // it sees itself alone
-    return output(
-        linear_attention_first({queries(first, f), keys_values(x, f), f.rows, map(), directions(x, f)}), f);
+    const Tensor q = q_->product(first, f).view({first.size(0), heads_, -1}),
+                 kv = project(x, {k_->weight, v_->weight}, f.copies).view({x.size(0), 2, heads_, -1});
+    return o_->product(linear_attention_first({q, kv, f.rows, map(), directions(q, f)}).flatten(1), f);
   }
-  Tensor reference(const Tensor& x, const Forward& f) const override {
-    return output_reference(linear_attention_reference(
-        {queries_keys_values_reference(x), f.rows, map(), directions(x, f), causal_}));
+
+ protected:
+  Tensor mix(const Tensor& qkv, const Forward& f) const override {
+    return linear_attention({qkv, f.rows, map(), directions(qkv, f), causal_});
+  }
+  Tensor mix_reference(const Row& row, const Forward& f) const override {
+    return linear_attention_reference({row.q, row.k, row.v, map(), directions(row.q, f), causal_});
   }
 
  private:
   FeatureMap map() const { return options_.kernel == "relu" ? FeatureMap::kRelu : FeatureMap::kSoftmax; }
-  Tensor directions(const Tensor& x, const Forward& f) const {  // [M, P]
+  Tensor directions(const Tensor& heads, const Forward& f) const {  // heads: […, P] → [M, P]
     if (map() != FeatureMap::kSoftmax) return {};
-    return orthogonal_features(
-        {options_.features, width_, site_, f.seed, f.training ? f.step : Tensor(), options_.redraw},
-        x.device());
+    return orthogonal_features({options_.features, heads.size(-1), feature_site_, f.seed,
+                                f.training ? f.step : Tensor(), options_.redraw},
+                               heads.device());
   }
 
   PerformerOptions options_;
   bool causal_;
-  uint64_t site_;
+  uint64_t feature_site_;
 };
 
 class Performer : public Model {

@@ -16,9 +16,10 @@
 // smaller. Padding is never attended to; there, without the dot product, it is. Its dense form mixes up heads
 // and positions and is not used.
 #include "kernels/cross_attention/cross_attention.h"
+#include "kernels/project/project.h"
 #include "kernels/rows/grid.h"
 #include "models/model.h"
-#include "nn/head_mixer.h"
+#include "nn/qkv_mixer.h"
 
 namespace lra {
 namespace {
@@ -37,81 +38,85 @@ struct SynthesizerOptions : ModelOptions {
   std::string synthesis() const { return mode.substr(0, mode.find('+')); }
 };
 
-class SynthesizedAttention : public HeadMixer {
+class SynthesizedAttention : public Mixer {
  public:
   SynthesizedAttention(const EncoderConfig& c, const SynthesizerOptions& options, int64_t index)
-      : HeadMixer(c, options.dot_product()),
+      : heads_(c.heads),
+        width_(c.qkv_width / c.heads),
         dot_product_(options.dot_product()),
         causal_(c.causal),
         dropout_(c.attention_dropout),
         site_(block_site(index, 0)) {
     const int64_t n = c.positions_count(), H = c.heads, k = options.k;
+    if (dot_product_) {
+      q_ = register_module("q", projection(c.width, c.qkv_width));
+      k_ = register_module("k", projection(c.width, c.qkv_width));
+    }
+    v_ = register_module("v", projection(c.width, c.qkv_width));
+    o_ = register_module("o", projection(c.qkv_width, c.width));
     if (options.synthesis() == "random") {
       table_ = parameter("table", {H, n, n}, Init::xavier(n * H, n * H));
     } else if (options.synthesis() == "fact_random") {
       r1_ = parameter("r1", {n, H, k}, Init::xavier(n * H, k * H));
       r2_ = parameter("r2", {n, H, k}, Init::xavier(n * H, k * H));
     } else {
-      const Linear::Options plain{false, Init::xavier(c.width, c.qkv_width), {}};
-      w1_ = register_module("w1", std::make_shared<Linear>(c.width, c.qkv_width, plain));
+      w1_ = register_module("w1", projection(c.width, c.qkv_width));
       w2_ = parameter("w2", {n, width_}, Init::xavier(width_, n));
     }
   }
 
   Tensor forward(const Tensor& x, const Forward& f) const override {
-    CrossAttentionInput in = problem(f, f);
-    if (dot_product_) {
-      const auto parts = queries_keys_values(x, f).unbind(1);
-      in.q = left(parts[0], x, f), in.k = right(parts[1], x, f), in.v = parts[2];
-    } else {
-      in.q = left({}, x, f), in.k = right({}, x, f), in.v = values(x, f);
-    }
-    return output(cross_attention(in), f);
+    if (!dot_product_) return attend({}, {}, v_->product(x, f).view({-1, heads_, width_}), x, x, f, f);
+    const Tensor qkv = project(x, {q_->weight, k_->weight, v_->weight}, f.copies);
+    const auto parts = qkv.view({-1, 3, heads_, width_}).unbind(1);
+    return attend(parts[0], parts[1], parts[2], x, x, f, f);
   }
 
   Tensor forward_first(const Tensor& x, const Forward& f) const override {
     const Tensor first = take_rows(x, f.first_positions());
     const Forward at = f.at_first_positions();
     if (causal_) return forward(first, at);  // it sees itself alone
-    CrossAttentionInput in = problem(at, f);
-    if (dot_product_) {
-      const auto parts = keys_values(x, f).unbind(1);
-      in.q = left(queries(first, f), first, at), in.k = right(parts[0], x, f), in.v = parts[1];
-    } else {
-      in.q = left({}, first, at), in.k = right({}, x, f), in.v = values(x, f);
-    }
-    return output(cross_attention(in), f);
+    if (!dot_product_) return attend({}, {}, v_->product(x, f).view({-1, heads_, width_}), first, x, at, f);
+    const Tensor q = q_->product(first, f).view({-1, heads_, width_});
+    const auto parts = project(x, {k_->weight, v_->weight}, f.copies).view({-1, 2, heads_, width_}).unbind(1);
+    return attend(q, parts[0], parts[1], first, x, at, f);
   }
 
   // Row by row, with the matrix S written out.
   Tensor reference(const Tensor& x, const Forward& f) const override {
-    const Tensor v = values_reference(x), qkv = dot_product_ ? queries_keys_values_reference(x) : Tensor();
-    Tensor mixed = torch::zeros_like(v);
+    Tensor mixed = torch::zeros({x.size(0), heads_, width_}, x.options());
     for (int64_t b = 0; b < f.rows.count; ++b) {
       const int64_t at = f.rows.offsets[b].item<int64_t>(), n = f.rows.lengths[b].item<int64_t>();
-      Forward row = f;
-      row.rows = lay_out({static_cast<int32_t>(n)}, true, f.rows.slots[at].item<int64_t>() >> 24);
-      const auto part = [&](int64_t i) { return qkv.narrow(0, at, n).select(1, i); };
-      CrossAttentionInput in = problem(row, row);
-      in.q = dot_product_ ? part(0) : torch::zeros({n, heads_, 0}, x.options());
-      in.k = dot_product_ ? part(1) : in.q;
-      in.v = v.narrow(0, at, n);
-      in.scale = dot_scale();
-      in.table = synthesized_reference(x.narrow(0, at, n));
-      mixed = mixed.slice_scatter(cross_attention_reference(in), 0, at, at + n);
+      const Tensor here = x.narrow(0, at, n);
+      const auto heads = [&](const Linear& w) {
+        return w.reference(here).view({n, heads_, width_}).transpose(0, 1);
+      };
+      CrossAttentionRow row;
+      row.q = dot_product_ ? heads(*q_) : torch::zeros({heads_, n, 0}, x.options());
+      row.k = dot_product_ ? heads(*k_) : row.q;
+      row.v = heads(*v_);
+      row.scale = dot_scale();
+      row.table = synthesized_reference(here);
+      row.causal = causal_;
+      row.dropout = f.dropout(dropout_, site_);
+      row.number = f.rows.slots[at].item<int64_t>() >> 24;
+      mixed = mixed.slice_scatter(cross_attention_reference(row).transpose(0, 1), 0, at, at + n);
     }
-    return output_reference(mixed);
+    return o_->reference(mixed.flatten(1));
   }
 
  private:
   double dot_scale() const { return 1.0 / std::sqrt(static_cast<double>(width_)); }
 
-  CrossAttentionInput problem(const Forward& queries, const Forward& keys) const {
+  // Queries q of the positions x, those of f; keys k and values v of the positions y, those of g.
+  Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& x, const Tensor& y,
+                const Forward& f, const Forward& g) const {
     CrossAttentionInput in;
-    in.queries = queries.rows, in.keys = keys.rows;
+    in.q = left(q, x, f), in.k = right(k, y, g), in.v = v;
+    in.queries = f.rows, in.keys = g.rows;
     in.table = table_, in.causal = causal_;
-    in.dropout = queries.dropout(dropout_, site_);
-    return in;
+    in.dropout = f.dropout(dropout_, site_);
+    return o_->product(cross_attention(in).flatten(1), f);
   }
 
   // [q/√P, R1_i] and [k, R2_j] of the positions x: [T, H, ·]
@@ -143,8 +148,9 @@ class SynthesizedAttention : public HeadMixer {
     return torch::einsum("ihp,jp->hij", {hidden, w2_.narrow(0, 0, n)});
   }
 
+  std::shared_ptr<Linear> q_, k_, v_, o_, w1_;
   Tensor table_, r1_, r2_, w2_;
-  std::shared_ptr<Linear> w1_;
+  int64_t heads_, width_;
   bool dot_product_, causal_;
   double dropout_;
   uint64_t site_;

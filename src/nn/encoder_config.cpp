@@ -14,13 +14,20 @@ void EncoderConfig::visit(Fields& f) {
   f.real("attention_dropout", attention_dropout, 0, 0.99, "dropout on attention weights");
   f.choice("positions", positions, {"sinusoidal", "learned", "none"}, "position embedding");
   f.choice("pooling", pooling, {"cls", "mean"}, "a learned CLS token, or the mean over valid positions");
-  f.flag("causal", causal, "each position sees itself and earlier ones only; for models with a causal form");
+  f.flag("causal", causal,
+         "no position sees a later one; only models with a causal form, not with CLS pooling");
 }
 
 void EncoderConfig::check() const {
   if (qkv_width % heads != 0) {
     fail("config", "model.qkv_width {} is not a multiple of model.heads {}. Change one of them.", qkv_width,
          heads);
+  }
+  if (causal && cls()) {
+    fail("config",
+         "model.causal with model.pooling cls: the CLS token stands first and would see nothing but itself. "
+         "Set "
+         "model.pooling=mean.");
   }
 }
 

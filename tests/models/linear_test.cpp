@@ -1,20 +1,28 @@
 #include <gtest/gtest.h>
 
 #include "models/model.h"
-#include "support/arena.h"
+#include "support/arena_counts.h"
 #include "support/models.h"
+#include "support/pattern.h"
 
 namespace lra {
 namespace {
 
+void expect_count(const std::string& options, const ArenaCount& arena) {
+  const Model& model = find_model("linear");
+  EXPECT_EQ(parameter_count(model, arena, *options_of(model, options)), arena.parameters) << arena.name;
+}
+
 // The counts are those of the arena's code, derived from its configurations.
 TEST(LinearTransformerTest, ParameterCountsAreThoseOfTheArena) {
-  EXPECT_EQ(arena_parameters("linear", kListOpsCode), 8'948'746);
-  EXPECT_EQ(arena_parameters("linear", kListOpsPaper), 19'983'370);
-  EXPECT_EQ(arena_parameters("linear", kTextCode1K), 3'486'722);
-  EXPECT_EQ(arena_parameters("linear", kTextPaper4K), 20'089'858);
-  EXPECT_EQ(arena_parameters("linear", kImageCode), 248'458);
-  EXPECT_EQ(arena_parameters("linear", pathfinder_sizes(1, 2, 128, 64, 128)), 116'098);
+  expect_count("{}",
+               {"ListOps, released", 4, 8, 512, 512, 1024, 17, 10, 2000, "cls", "sinusoidal", 8'948'746});
+  expect_count("{}", {"ListOps, paper", 6, 8, 512, 512, 2048, 17, 10, 2000, "cls", "sinusoidal", 19'983'370});
+  expect_count("{}",
+               {"Text 1K, released", 4, 4, 256, 256, 1024, 257, 2, 1000, "cls", "sinusoidal", 3'486'722});
+  expect_count("{}", {"Text 4K, paper", 6, 8, 512, 512, 2048, 257, 2, 4000, "cls", "sinusoidal", 20'089'858});
+  expect_count("{}", {"CIFAR-10, released", 1, 8, 128, 64, 128, 256, 10, 1024, "cls", "learned", 248'458});
+  expect_count("{}", {"Pathfinder", 1, 2, 128, 64, 128, 256, 2, 1024, "mean", "sinusoidal", 116'098});
 }
 
 TEST(LinearTransformerTest, WithoutPositionsTheOrderOfTokensDoesNotMatter) {

@@ -4,21 +4,30 @@
 #include "kernels/linear_attention/linear_attention.h"
 #include "kernels/orthogonal_features/orthogonal_features.h"
 #include "models/model.h"
-#include "support/arena.h"
+#include "support/arena_counts.h"
 #include "support/models.h"
+#include "support/pattern.h"
 
 namespace lra {
 namespace {
 
+void expect_count(const std::string& options, const ArenaCount& arena) {
+  const Model& model = find_model("performer");
+  EXPECT_EQ(parameter_count(model, arena, *options_of(model, options)), arena.parameters) << arena.name;
+}
+
 // The counts are those of the arena's code, derived from its configurations; the last is the maintainers'
 // configuration for Pathfinder.
 TEST(PerformerTest, ParameterCountsAreThoseOfTheArena) {
-  EXPECT_EQ(arena_parameters("performer", kListOpsCode, {"features=2"}), 8'948'746);
-  EXPECT_EQ(arena_parameters("performer", kListOpsPaper), 19'983'370);
-  EXPECT_EQ(arena_parameters("performer", kTextCode1K, {"kernel=relu"}), 3'486'722);
-  EXPECT_EQ(arena_parameters("performer", kImageCode, {"kernel=relu"}), 248'458);
-  EXPECT_EQ(arena_parameters("performer", pathfinder_sizes(4, 8, 32, 16, 32)), 26'530);
-  EXPECT_EQ(arena_parameters("performer", pathfinder_sizes(1, 8, 128, 64, 128)), 116'098);
+  expect_count("{features: 2}",
+               {"ListOps, released", 4, 8, 512, 512, 1024, 17, 10, 2000, "cls", "sinusoidal", 8'948'746});
+  expect_count("{}", {"ListOps, paper", 6, 8, 512, 512, 2048, 17, 10, 2000, "cls", "sinusoidal", 19'983'370});
+  expect_count("{kernel: relu}",
+               {"Text 1K, released", 4, 4, 256, 256, 1024, 257, 2, 1000, "cls", "sinusoidal", 3'486'722});
+  expect_count("{kernel: relu}",
+               {"CIFAR-10, released", 1, 8, 128, 64, 128, 256, 10, 1024, "cls", "learned", 248'458});
+  expect_count("{}", {"Pathfinder", 4, 8, 32, 16, 32, 256, 2, 1024, "mean", "sinusoidal", 26'530});
+  expect_count("{}", {"Pathfinder", 1, 8, 128, 64, 128, 256, 2, 1024, "mean", "sinusoidal", 116'098});
 }
 
 // Root mean square error against the softmax, over draws.
@@ -67,11 +76,8 @@ std::shared_ptr<Block> small_block(const char* kernel, bool causal, int64_t redr
   c.dropout = 0;
   c.causal = causal;
   const Model& model = find_model("performer");
-  const auto options = model.options();
-  ConfigTree tree = parse_assignment(std::string("kernel=") + kernel);
-  overlay(tree, parse_assignment("redraw=" + std::to_string(redraw)));
-  ConfigReader reader(tree);
-  options->visit(reader);
+  const auto options =
+      options_of(model, std::string("{kernel: ") + kernel + ", redraw: " + std::to_string(redraw) + "}");
   const auto block = model.block(c, *options, 0);
   initialize(*block, 3);
   block->to(torch::kDouble);

@@ -3,22 +3,33 @@
 
 #include "kernels/portable.h"
 #include "models/model.h"
-#include "support/arena.h"
+#include "support/arena_counts.h"
 #include "support/models.h"
+#include "support/pattern.h"
 
 namespace lra {
 namespace {
 
-// The counts are those of the arena's code, derived from its configurations. A table of Text's 4000 bytes has
-// 256 million numbers; those are counted by formula alone.
+void expect_count(const std::string& options, const ArenaCount& arena) {
+  const Model& model = find_model("synthesizer");
+  EXPECT_EQ(parameter_count(model, arena, *options_of(model, options)), arena.parameters) << arena.name;
+}
+
+// The counts are those of the arena's code, derived from its configurations. A table of Text's 4000 bytes
+// would be 256 million numbers.
 TEST(SynthesizerTest, ParameterCountsAreThoseOfTheArena) {
-  EXPECT_EQ(arena_parameters("synthesizer", kListOpsCode, {"mode=fact_random+vanilla"}), 13'046'794);
-  EXPECT_EQ(arena_parameters("synthesizer", kTextCode1K, {"mode=fact_random"}), 3'987'458);
-  EXPECT_EQ(arena_parameters("synthesizer", kTextCode4K, {"mode=fact_random"}), 7'059'458);
-  EXPECT_EQ(arena_parameters("synthesizer", kTextCode1K, {"mode=random+vanilla"}), 19'518'738);
-  EXPECT_EQ(arena_parameters("synthesizer", kImageCode, {"mode=random+vanilla"}), 8'653'458);
-  EXPECT_EQ(arena_parameters("synthesizer", pathfinder_sizes(2, 4, 64, 32, 64), {"mode=random+vanilla"}),
-            8'442'946);
+  expect_count("{mode: fact_random+vanilla}",
+               {"ListOps, released", 4, 8, 512, 512, 1024, 17, 10, 2000, "cls", "sinusoidal", 13'046'794});
+  expect_count("{mode: fact_random}",
+               {"Text 1K, released", 4, 4, 256, 256, 1024, 257, 2, 1000, "cls", "sinusoidal", 3'987'458});
+  expect_count("{mode: fact_random}",
+               {"Text 4K, released", 4, 4, 256, 256, 1024, 257, 2, 4000, "cls", "sinusoidal", 7'059'458});
+  expect_count("{mode: random+vanilla}",
+               {"Text 1K, released", 4, 4, 256, 256, 1024, 257, 2, 1000, "cls", "sinusoidal", 19'518'738});
+  expect_count("{mode: random+vanilla}",
+               {"CIFAR-10, released", 1, 8, 128, 64, 128, 256, 10, 1024, "cls", "learned", 8'653'458});
+  expect_count("{mode: random+vanilla}",
+               {"Pathfinder", 2, 4, 64, 32, 64, 256, 2, 1024, "mean", "sinusoidal", 8'442'946});
 }
 
 struct Case {
@@ -31,12 +42,10 @@ class SynthesizerModeTest : public testing::TestWithParam<Case> {
   std::shared_ptr<Block> block() const {
     EncoderConfig c = small_config();
     c.causal = GetParam().causal;
+    if (c.causal) c.pooling = "mean";
     if (GetParam().portable) c.attention_dropout = 0;  // drawn by the library there
     const Model& model = find_model("synthesizer");
-    const auto options = model.options();
-    const ConfigTree tree = parse_assignment(std::string("mode=") + GetParam().mode);
-    ConfigReader reader(tree);
-    options->visit(reader);
+    const auto options = options_of(model, std::string("{mode: ") + GetParam().mode + "}");
     const auto made = model.block(c, *options, 0);
     EXPECT_EQ(count(*made), model.block_parameters(c, *options));
     initialize(*made, 3);

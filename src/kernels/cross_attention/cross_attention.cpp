@@ -163,22 +163,22 @@ class CpuCrossAttention : public torch::autograd::Function<CpuCrossAttention> {
   }
 };
 
-// The kept weights of dropout for one row, written out: [H, queries, keys].
-Tensor dropout_mask(const Dropout& dropout, int64_t row, int64_t H, int64_t queries, int64_t keys) {
+// The kept weights of dropout for one row, written out: [H, n, m].
+Tensor dropout_mask(const Dropout& dropout, int64_t row, const Tensor& like) {
   const DropoutRate rate = dropout_rate(dropout.p);
   const uint64_t stream = dropout_stream(dropout.site, dropout.step.item<int64_t>());
-  Tensor mask = torch::zeros({H, queries, keys}, torch::kDouble);
+  Tensor mask = torch::zeros(like.sizes(), torch::kDouble);
   auto m = mask.accessor<double, 3>();
-  for (int64_t h = 0; h < H; ++h) {
-    for (int64_t i = 0; i < queries; ++i) {
-      for (int64_t j = 0; j < keys; ++j) {
-        const uint64_t position = dropout_attention_position(row, H, h, i) + static_cast<uint64_t>(j);
+  for (int64_t h = 0; h < m.size(0); ++h) {
+    for (int64_t i = 0; i < m.size(1); ++i) {
+      for (int64_t j = 0; j < m.size(2); ++j) {
+        const uint64_t position = dropout_attention_position(row, m.size(0), h, i) + static_cast<uint64_t>(j);
         const PhiloxBlock block = dropout_block(dropout.seed, stream, position / 8);
         if (dropout_bits(block, static_cast<int>(position % 8)) >= rate.threshold) m[h][i][j] = rate.scale;
       }
     }
   }
-  return mask;
+  return mask.to(like.options());
 }
 
 constexpr double kHidden = -30000;  // added to a score; −∞ would make a tile of nothing else not a number
@@ -201,7 +201,8 @@ Tensor grid_bias(const CrossAttentionInput& in, const Tensor& q) {
 }  // namespace
 
 Tensor cross_attention(const CrossAttentionInput& in) {
-  if (!on_cpu_path(in.v)) return cross_attention_grid(in);
+  // The library's dropout is its own: a CPU tensor is never given to it.
+  if (!on_cpu_path(in.v) && !(in.v.is_cpu() && in.dropout.active())) return cross_attention_grid(in);
   CrossAttentionInput rest = in;
   rest.q = rest.k = rest.v = rest.table = Tensor();
   const Tensor table = in.table.defined() ? in.table : torch::empty({0}, in.v.options());
@@ -223,34 +224,16 @@ Tensor cross_attention_grid(const CrossAttentionInput& in) {
   return from_grid(out.transpose(1, 2), in.queries);
 }
 
-Tensor cross_attention_reference(const CrossAttentionInput& in) {
-  const int64_t H = in.v.size(1), P = in.v.size(2);
-  const auto row_of = [](const Tensor& x, const Rows& rows, int64_t b) {
-    return x.narrow(0, rows.offsets[b].item<int64_t>(), rows.lengths[b].item<int64_t>()).transpose(0, 1);
-  };
-  std::vector<Tensor> parts;
-  int64_t end = 0;
-  const auto pad = [&](int64_t to) { parts.push_back(torch::zeros({to - end, H, P}, in.v.options())); };
-  for (int64_t b = 0; b < in.queries.count; ++b) {
-    const Tensor q = row_of(in.q, in.queries, b), k = row_of(in.k, in.keys, b), v = row_of(in.v, in.keys, b);
-    const int64_t at = in.queries.offsets[b].item<int64_t>(), n = q.size(1), m = k.size(1);
-    pad(at);
-    Tensor scores = torch::matmul(q, k.transpose(1, 2)) * in.scale;  // [H, n, m]
-    if (in.table.defined()) scores = scores + in.table.narrow(1, 0, n).narrow(2, 0, m);
-    if (in.causal) {
-      const Tensor later = torch::ones({n, m}, torch::kBool).triu(1);
-      scores = scores.masked_fill(later, -std::numeric_limits<double>::infinity());
-    }
-    Tensor weights = torch::softmax(scores, -1);
-    if (in.dropout.active()) {
-      const int64_t row = in.dropout.slots[at].item<int64_t>() >> 24;
-      weights = weights * dropout_mask(in.dropout, row, H, n, m).to(weights.options());
-    }
-    parts.push_back(torch::matmul(weights, v).transpose(0, 1));  // [n, H, P]
-    end = at + n;
+Tensor cross_attention_reference(const CrossAttentionRow& row) {
+  Tensor scores = torch::matmul(row.q, row.k.transpose(1, 2)) * row.scale;  // [H, n, m]
+  if (row.table.defined()) scores = scores + row.table;
+  if (row.causal) {
+    const Tensor later = torch::ones({scores.size(1), scores.size(2)}, torch::kBool).triu(1);
+    scores = scores.masked_fill(later, -std::numeric_limits<double>::infinity());
   }
-  pad(in.q.size(0));
-  return torch::cat(parts);
+  Tensor weights = torch::softmax(scores, -1);
+  if (row.dropout.active()) weights = weights * dropout_mask(row.dropout, row.number, weights);
+  return torch::matmul(weights, row.v);
 }
 
 }  // namespace lra

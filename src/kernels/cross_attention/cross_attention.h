@@ -28,7 +28,15 @@ struct CrossAttentionInput {
 Tensor cross_attention(const CrossAttentionInput& input);  // [Tq, H, P]
 // By tensor operations on a grid: what CUDA runs (kernels/portable.h). On the CPU without dropout.
 Tensor cross_attention_grid(const CrossAttentionInput& input);
-// The definition, row by row with the whole matrix, in the type of its input.
-Tensor cross_attention_reference(const CrossAttentionInput& input);
+// The definition for one row, with the whole matrix, in the type of its input.
+struct CrossAttentionRow {
+  Tensor q, k, v;  // [H, n, W], [H, m, W], [H, m, P]
+  double scale = 1;
+  Tensor table = {};  // [H, n, m]
+  bool causal = false;
+  Dropout dropout = {};
+  int64_t number = 0;  // of the row in the whole batch: what dropout draws by
+};
+Tensor cross_attention_reference(const CrossAttentionRow& row);  // [H, n, P]
 
 }  // namespace lra

@@ -193,26 +193,12 @@ Tensor linear_attention_first(const FirstLinearAttentionInput& in) {
                                         cpu_features(in.map, in.projection, false, in.q));
 }
 
-Tensor linear_attention_reference(const LinearAttentionInput& in) {
-  const int64_t H = in.qkv.size(2), P = in.qkv.size(3);
-  const double epsilon = in.map == FeatureMap::kElu ? 1e-6 : 0;
-  const Tensor offsets = in.rows.offsets.cpu(), lengths = in.rows.lengths.cpu();
-  std::vector<Tensor> parts;
-  int64_t end = 0;
-  const auto pad = [&](int64_t to) { parts.push_back(torch::zeros({to - end, H, P}, in.qkv.options())); };
-  for (int64_t b = 0; b < in.rows.count; ++b) {
-    const int64_t at = offsets[b].item<int64_t>(), n = lengths[b].item<int64_t>();
-    pad(at);
-    const auto x = in.qkv.narrow(0, at, n).permute({1, 2, 0, 3}).unbind(0);  // 3 × [H, n, P]
-    Tensor weights = torch::matmul(features_reference(in.map, in.projection, x[0]),
-                                   features_reference(in.map, in.projection, x[1]).transpose(1, 2));
-    if (in.causal) weights = weights.tril();
-    const Tensor sum = weights.sum(-1, /*keepdim=*/true) + epsilon;
-    parts.push_back(torch::matmul(weights / sum, x[2]).transpose(0, 1));  // [n, H, P]
-    end = at + n;
-  }
-  pad(in.qkv.size(0));
-  return torch::cat(parts);
+Tensor linear_attention_reference(const LinearAttentionRow& row) {
+  Tensor weights = torch::matmul(features_reference(row.map, row.projection, row.q),
+                                 features_reference(row.map, row.projection, row.k).transpose(1, 2));
+  if (row.causal) weights = weights.tril();
+  const double epsilon = row.map == FeatureMap::kElu ? 1e-6 : 0;
+  return torch::matmul(weights / (weights.sum(-1, /*keepdim=*/true) + epsilon), row.v);
 }
 
 }  // namespace lra

@@ -38,8 +38,14 @@ struct LinearAttentionInput {
 torch::Tensor linear_attention(const LinearAttentionInput& input);  // [T, H, P]
 // By tensor operations on a grid: what CUDA runs (kernels/portable.h).
 torch::Tensor linear_attention_grid(const LinearAttentionInput& input);
-// The definition, row by row with the whole L×L matrix, in the type of its input.
-torch::Tensor linear_attention_reference(const LinearAttentionInput& input);
+// The definition for one row, with the whole n×n matrix, in the type of its input.
+struct LinearAttentionRow {
+  torch::Tensor q, k, v;  // [H, n, P]
+  FeatureMap map = FeatureMap::kElu;
+  torch::Tensor projection = {};
+  bool causal = false;
+};
+torch::Tensor linear_attention_reference(const LinearAttentionRow& row);  // [H, n, P]
 
 // The first query of each row alone, not causal: all that the last block of a model with CLS pooling needs.
 struct FirstLinearAttentionInput {

@@ -4,9 +4,9 @@
 //   G ~ N(0, 1)^{P×P};  rows q_i of G by Gram and Schmidt;  ω_i = ‖g_i‖ q_i             block by block
 //
 // (the length of a normal vector does not depend on its direction, so ‖g_i‖ is as good as a length drawn
-// anew). Nothing is stored: the numbers are a function of (seed, site, draw) by Philox, as dropout is, with
-// draw = step / period during training. On CUDA the step stays on the device: the whole is tensor operations
-// that a graph can record.
+// anew). Nothing is stored: the numbers are those of kernels/noise for (seed, site, draw), with draw = step /
+// period during training. On CUDA the step stays on the device: the whole is tensor operations that a graph
+// can record.
 #pragma once
 #include <torch/types.h>
 
@@ -19,9 +19,7 @@ struct OrthogonalFeatures {
   int64_t period = 1;       // steps that share a draw
 };
 
-// [M, P] in double precision, on the device of `step` or on `device`.
+// [M, P] in double precision, on `device`.
 torch::Tensor orthogonal_features(const OrthogonalFeatures& f, const torch::Device& device);
-// By tensor operations: what CUDA runs (kernels/portable.h). Equal up to rounding.
-torch::Tensor orthogonal_features_tensors(const OrthogonalFeatures& f, const torch::Device& device);
 
 }  // namespace lra
