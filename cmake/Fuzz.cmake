@@ -1,6 +1,6 @@
 # The fuzz targets of tests/fuzz (see fuzz.h there), where there is a clang++ with libFuzzer: built with everything else,
 # and each a CTest entry `fuzz/NAME` that runs for LRA_FUZZ_SECONDS.
-set(LRA_FUZZ_SECONDS 15 CACHE STRING "how long a fuzz target runs in CTest")
+set(LRA_FUZZ_SECONDS 30 CACHE STRING "how long a fuzz target runs in CTest")
 find_program(LRA_CLANGXX NAMES clang++ clang++-19 clang++-18 clang++-17 clang++-16 clang++-15 clang++-14)
 
 if(LRA_CLANGXX AND NOT DEFINED LRA_FUZZER_WORKS)
