@@ -13,18 +13,15 @@ namespace lra {
 
 std::string ByteStream::read_all(size_t limit) {
   std::string all;
-  // Grows with what comes, not with what was declared.
-  for (size_t step = size_t{1} << 16;; step = std::min(step * 2, size_t{1} << 24)) {
-    const size_t had = all.size();
-    const size_t wanted = std::min(step, limit + 1 - had);
-    all.resize(had + wanted);
-    const size_t got = read(all.data() + had, wanted);
-    all.resize(had + got);
-    if (got == 0) return all;
+  char part[1 << 15];  // grows with what comes, not with what was declared
+  while (const size_t got = read(part, std::min(sizeof part, limit + 1 - all.size()))) {
+    all.append(part, got);
     if (all.size() > limit) {
       fail("import", "{}: larger than {} bytes, which is more than such a file should be.", place(), limit);
     }
   }
+  all.shrink_to_fit();  // data sets of many small files keep them all
+  return all;
 }
 
 size_t MemoryStream::read(char* into, size_t most) {

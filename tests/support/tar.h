@@ -21,9 +21,11 @@ class TarBuilder {
     std::memcpy(header + 100, "0000644", 8);
     std::memcpy(header + 108, "0000000", 8);
     std::memcpy(header + 116, "0000000", 8);
+    char octal[32];
     std::snprintf(
-        header + 124, 12, "%011llo",
+        octal, sizeof octal, "%011llo",
         static_cast<unsigned long long>(claimed < 0 ? static_cast<int64_t>(bytes.size()) : claimed));
+    std::memcpy(header + 124, octal, 12);
     std::memcpy(header + 136, "00000000000", 12);
     header[156] = type;
     std::memcpy(header + 157, link.data(), link.size());
