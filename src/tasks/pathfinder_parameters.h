@@ -52,12 +52,12 @@ inline Parameters parameters_of(int resolution, Difficulty difficulty) {
   p.padding = 1;
   p.paddle_length = 5;
   p.continuity = 1.8;
-  int distractor_paddles = 0;
+  int distractor_paddles = 2;
   switch (resolution) {
     case 16:  // ours, for tests and the demo: short targets, little clutter
-      p.contour_length = difficulty == Difficulty::kEasy           ? 2
-                         : difficulty == Difficulty::kIntermediate ? 3
-                                                                   : 4;
+      p.contour_length = difficulty == Difficulty::kEasy           ? 1
+                         : difficulty == Difficulty::kIntermediate ? 2
+                                                                   : 3;
       p.distractor_length = 2;
       p.seed_distance = 6;
       p.seed_frame = 5;

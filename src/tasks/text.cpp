@@ -22,27 +22,26 @@ double ratio(int64_t part, int64_t whole) {
 
 }  // namespace
 
-void add_reviews(const std::vector<Review>& reviews, const Options& options, size_t split, MadeData& made) {
+Json add_reviews(const std::vector<Review>& reviews, const Options& options, size_t split, DataSink& out) {
   const auto most = static_cast<size_t>(options.max_length);
-  Examples& examples = made.splits[split];
   std::vector<uint16_t> tokens;
   std::vector<int64_t> lengths;
   int64_t bytes = 0, truncated = 0;
   for (const Review& review : reviews) {
     encode_bytes(review.bytes, options.max_length, tokens);
-    examples.add(tokens, review.label);
+    out.add(split, Tokens{std::span<const uint16_t>(tokens)}, review.label);
     lengths.push_back(static_cast<int64_t>(review.bytes.size()));
     bytes += lengths.back();
     truncated += review.bytes.size() > most ? 1 : 0;
   }
   std::sort(lengths.begin(), lengths.end());
-  made.notes["reviews"][kSplits[split]] = {{"bytes", bytes},
-                                           {"mean", ratio(bytes, examples.size())},
-                                           {"p10", quantile(lengths, 0.1)},
-                                           {"median", quantile(lengths, 0.5)},
-                                           {"p90", quantile(lengths, 0.9)},
-                                           {"max", quantile(lengths, 1)},
-                                           {"truncated", truncated}};
+  return {{"bytes", bytes},
+          {"mean", ratio(bytes, static_cast<int64_t>(reviews.size()))},
+          {"p10", quantile(lengths, 0.1)},
+          {"median", quantile(lengths, 0.5)},
+          {"p90", quantile(lengths, 0.9)},
+          {"max", quantile(lengths, 1)},
+          {"truncated", truncated}};
 }
 
 namespace {
@@ -87,14 +86,10 @@ class Text : public Task {
   bool can_make(std::string_view size) const override { return size == "tiny"; }
   Json make(const TaskOptions& options, const SplitCounts& counts, uint64_t seed,
             DataSink& out) const override {
-    MadeData made;
-    generate(dynamic_cast<const Options&>(options), counts, seed, made);
-    return made.deliver(out);
+    return generate(dynamic_cast<const Options&>(options), counts, seed, out);
   }
   Json import(const TaskOptions& options, const fs::path& from, DataSink& out) const override {
-    MadeData made;
-    import_published(dynamic_cast<const Options&>(options), from, made);
-    return made.deliver(out);
+    return import_published(dynamic_cast<const Options&>(options), from, out);
   }
   std::optional<Download> download() const override {
     return Download{.name = "imdb",

@@ -35,13 +35,13 @@ struct Review {
   int64_t label = 0;
 };
 
-// The first max_length bytes of the reviews as examples, and their lengths before that as notes of the split.
-void add_reviews(const std::vector<Review>& reviews, const Options& options, size_t split, MadeData& made);
+// The first max_length bytes of the reviews as examples of a split; gives their lengths before that as notes.
+Json add_reviews(const std::vector<Review>& reviews, const Options& options, size_t split, DataSink& out);
 
 // aclImdb_v1.tar.gz, the folder aclImdb, or the one that holds it.
-void import_published(const Options& options, const fs::path& from, MadeData& made);
+Json import_published(const Options& options, const fs::path& from, DataSink& out);
 
 // Distinct made-up reviews: candidate i is a pure function of (seed, i).
-void generate(const Options& options, const SplitCounts& counts, uint64_t seed, MadeData& made);
+Json generate(const Options& options, const SplitCounts& counts, uint64_t seed, DataSink& out);
 
 }  // namespace lra::text

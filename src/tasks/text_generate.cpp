@@ -76,12 +76,13 @@ Review draw(uint64_t seed, uint64_t candidate) {
 
 }  // namespace
 
-void generate(const Options& options, const SplitCounts& counts, uint64_t seed, MadeData& made) {
+Json generate(const Options& options, const SplitCounts& counts, uint64_t seed, DataSink& out) {
   if (options.val != "fixed") {
     fail("text", "made-up reviews have a validation split of their own; val={} is for imported ones.",
          options.val);
   }
   const int64_t wanted[] = {counts.train, counts.val, counts.test};
+  Json notes = Json::object();
   std::set<std::string> seen;
   uint64_t candidate = 0;
   for (size_t s = 0; s < std::size(wanted); ++s) {
@@ -99,9 +100,10 @@ void generate(const Options& options, const SplitCounts& counts, uint64_t seed, 
       }
       if (interrupted()) throw Interrupted("making the reviews was interrupted; nothing was written");
     }
-    add_reviews(reviews, options, s, made);
+    notes["reviews"][kSplits[s]] = add_reviews(reviews, options, s, out);
   }
-  made.notes["candidates"] = candidate;
+  notes["candidates"] = candidate;
+  return notes;
 }
 
 }  // namespace lra::text

@@ -152,7 +152,7 @@ std::vector<Review> shuffled(std::vector<Review> reviews, uint64_t stream) {
 
 }  // namespace
 
-void import_published(const Options& options, const fs::path& from, MadeData& made) {
+Json import_published(const Options& options, const fs::path& from, DataSink& out) {
   Published found = read_published(from);
   const std::string unusual = unusual_counts(found, from);
   std::vector<Review> splits[3];
@@ -166,10 +166,13 @@ void import_published(const Options& options, const fs::path& from, MadeData& ma
   splits[0] = shuffled(std::move(splits[0]), kOrderStreams[0]);
   splits[2] = shuffled(std::move(splits[2]), kOrderStreams[2]);
   splits[1] = options.val == "fixed" ? shuffled(std::move(splits[1]), kOrderStreams[1]) : splits[2];
-  made.notes["source"] = from.string();
-  made.notes["empty_reviews"] = found.empty;
-  made.notes["other_files"] = found.other_files;
-  for (size_t s = 0; s < std::size(splits); ++s) add_reviews(splits[s], options, s, made);
+  Json notes = {{"source", from.string()},
+                {"empty_reviews", found.empty},
+                {"other_files", found.other_files},
+                {"reviews", Json::object()}};
+  for (size_t s = 0; s < std::size(splits); ++s) {
+    notes["reviews"][kSplits[s]] = add_reviews(splits[s], options, s, out);
+  }
 
   if (!unusual.empty()) {
     warn("{}: {} reviews; the published set has {} in each folder.", from.string(), unusual,
@@ -179,6 +182,7 @@ void import_published(const Options& options, const fs::path& from, MadeData& ma
   if (found.other_files > 0) {
     warn("{}: {} files that are not named ID_RATING.txt were left out.", from.string(), found.other_files);
   }
+  return notes;
 }
 
 }  // namespace lra::text
