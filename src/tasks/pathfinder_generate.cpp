@@ -41,6 +41,11 @@ Drawn Generator::draw(uint64_t seed, uint64_t index, uint8_t* pixels) {
   drawn.label = static_cast<int>(rng.below(2));
   tables_ = &blueprint_->tables[rng.below(static_cast<uint32_t>(blueprint_->tables.size()))];
   drawn.margin = tables_->margin;
+  int length = parameters_.contour_length;
+  if (parameters_.shortest_contour > 0) {
+    const int shortest = parameters_.shortest_contour;
+    length = shortest + static_cast<int>(rng.below(static_cast<uint32_t>(length - shortest + 1)));
+  }
   mask_.undo_to(0);
   mask_.set_margin(tables_->margin);
   std::fill(image_.begin(), image_.end(), 0);
@@ -49,9 +54,9 @@ Drawn Generator::draw(uint64_t seed, uint64_t index, uint8_t* pixels) {
       fail("pathfinder",
            "image {} of seed {}: no pair of contours of {} paddles fits into {} x {} pixels after {} "
            "attempts.",
-           index, seed, parameters_.contour_length, parameters_.window, parameters_.window, kMostPairs);
+           index, seed, length, parameters_.window, parameters_.window, kMostPairs);
     mask_.undo_to(0);
-  } while (!draw_targets(rng));
+  } while (!draw_targets(rng, length));
   merge_last(targets_[1]);  // the last paddle of the first target stays out
   const auto snake = static_cast<uint32_t>(parameters_.snake_contrast);
   for (const Snake& target : targets_)
@@ -75,10 +80,10 @@ Drawn Generator::draw(uint64_t seed, uint64_t index, uint8_t* pixels) {
   return drawn;
 }
 
-bool Generator::draw_targets(Rng& rng) {
+bool Generator::draw_targets(Rng& rng, int length) {
   if (!seed_first_target(rng, targets_[0])) return false;
   if (!seed_second_target(rng, targets_[1], targets_[0].paddles.front().centre)) return false;
-  for (int i = 1; i < parameters_.contour_length; ++i) {
+  for (int i = 1; i < length; ++i) {
     for (Snake& target : targets_) {
       if (!extend(rng, target)) return false;
     }

@@ -71,7 +71,7 @@ class Generator {
     std::vector<Placed> paddles;  // the last is not in the mask yet
   };
 
-  bool draw_targets(Rng& rng);
+  bool draw_targets(Rng& rng, int length);
   bool draw_distractor(Rng& rng);
   bool seed_first_target(Rng& rng, Snake& snake) const;
   bool seed_second_target(Rng& rng, Snake& snake, Point first_tail) const;
