@@ -5,6 +5,7 @@
 #include "base/torch_compat.h"
 #include "kernels/attention/attention_cpu.h"
 #include "kernels/attention/attention_library.h"
+#include "kernels/scratch.h"
 
 namespace lra {
 namespace {
@@ -55,23 +56,6 @@ struct CpuProblem {
     return head;
   }
 };
-
-// Working memory of a thread, aligned so that the library's products give the same bits every time.
-template <class T>
-T* scratch_of(int64_t elements) {
-  struct Free {
-    void operator()(void* p) const { std::free(p); }
-  };
-  thread_local std::unique_ptr<T, Free> memory;
-  thread_local int64_t size = 0;
-  if (size < elements) {
-    memory.reset(
-        static_cast<T*>(std::aligned_alloc(64, (static_cast<size_t>(elements) * sizeof(T) + 63) / 64 * 64)));
-    if (!memory) throw std::bad_alloc();
-    size = elements;
-  }
-  return memory.get();
-}
 
 template <class T>
 void zero_padding(T* at, int64_t from, int64_t to, int64_t width, int64_t stride) {
