@@ -52,6 +52,10 @@ Json operations(const torch::Device& device) {
       : at::hasMKL() ? "library: MKL"
                      : "library: the BLAS of this torch",
       "weight gradients go straight into the flat buffer");
+  add("attention over intervals of keys",
+      cuda ? "tensor operations, keys gathered a slice at a time" : "lra: CPU kernel",
+      cuda ? "no kernel of ours yet; weights are computed again backward"
+           : "one pass over blocks, weights never stored");
   const char* kernel = cuda ? "lra: CUDA kernel" : "lra: CPU kernel";
   add("residual + dropout + layer norm", kernel, "one pass each way");
   add("bias + activation + dropout", kernel, "one pass each way, keeps only its input");

@@ -52,7 +52,6 @@ struct SideKeys {
   Tensor at;  // int32 [B·pitch]: positions
   Tensor kv;  // [B·pitch, 2, H, P]
   int64_t pitch = 0;
-  bool any() const { return pitch > 0; }
 };
 
 struct IntervalAttentionInput {
@@ -64,8 +63,8 @@ struct IntervalAttentionInput {
   SideKeys side = {};
   Tensor order = {};  // int32 [R·H, T]: place → position, for R rounds
   Tensor least = {};  // int32 [R·H, T]: the least place that a query's banded keys may have
-  bool spare_self =
-      false;  // a query sees itself only where it sees nothing else (10⁵ is taken off its score)
+  // A query sees itself only where it sees nothing else: 10⁵ is taken off its score.
+  bool spare_self = false;
 };
 
 struct IntervalAttentionOutput {

@@ -2,45 +2,14 @@
 // keys else lie on as many memory pages as there are positions), then block after block of queries is
 // computed by the kernel in interval_attention_cpu.cpp.
 #include <algorithm>
-#include <cstdlib>
-#include <memory>
 
 #include "base/torch_compat.h"
 #include "kernels/interval_attention/interval_attention_cpu.h"
 #include "kernels/interval_attention/interval_attention_plan.h"
+#include "kernels/scratch.h"
 
 namespace lra {
 namespace {
-
-// The working memory of a thread, handed out piece by piece, each aligned to 64 bytes so that the library's
-// products give the same bits every time.
-template <class T>
-class Scratch {
- public:
-  explicit Scratch(int64_t elements) : at_(memory(elements)) {}
-  T* take(int64_t elements) {
-    T* piece = at_;
-    at_ += round(elements);
-    return piece;
-  }
-  static int64_t round(int64_t elements) { return (elements + 15) / 16 * 16; }
-
- private:
-  static T* memory(int64_t elements) {
-    struct Free {
-      void operator()(void* p) const { std::free(p); }
-    };
-    thread_local std::unique_ptr<T, Free> held;
-    thread_local int64_t size = 0;
-    if (size < elements) {
-      held.reset(static_cast<T*>(std::aligned_alloc(64, static_cast<size_t>(round(elements)) * sizeof(T))));
-      if (!held) throw std::bad_alloc();
-      size = elements;
-    }
-    return held.get();
-  }
-  T* at_;
-};
 
 template <class T>
 struct Problem {
@@ -60,6 +29,19 @@ struct Problem {
 };
 
 const int32_t* ints(const Tensor& t) { return t.defined() ? t.const_data_ptr<int32_t>() : nullptr; }
+
+// Neighbours in memory and in columns become one segment, and one product.
+void append(std::vector<IntervalSegment>& segments, const IntervalSegment& next) {
+  if (!segments.empty()) {
+    IntervalSegment& last = segments.back();
+    const bool joins = last.end == next.begin && last.column + (last.end - last.begin) == next.column;
+    if (joins && last.banded == next.banded && last.side == next.side) {
+      last.end = next.end;
+      return;
+    }
+  }
+  segments.push_back(next);
+}
 
 // One (row, head) of a problem, for one round at a time.
 template <class T>
@@ -144,8 +126,8 @@ class Task {
 
   int64_t elements() const {
     const int64_t own = sorted() ? n_ : 0;
-    return 4 * Scratch<T>::round(keys_ * p_.P) + 4 * Scratch<T>::round(own * p_.P) +
-           2 * Scratch<T>::round(own) + Scratch<T>::round(interval_scratch(p_.columns()));
+    return 4 * scratch_round(keys_ * p_.P) + 4 * scratch_round(own * p_.P) + 2 * scratch_round(own) +
+           scratch_round(interval_scratch(p_.columns()));
   }
 
   // Packs keys and values, and queries where they are sorted.
@@ -241,7 +223,7 @@ class Task {
           const int64_t shift = slot.side ? n_ - row_ * p_.plan.side_pitch : -at_;
           const int64_t begin = ints(b.begin)[of_block + s], end = ints(b.end)[of_block + s];
           if (end > begin)
-            segments.push_back({slot.column, begin + shift, end + shift, slot.banded, slot.side});
+            append(segments, {slot.column, begin + shift, end + shift, slot.banded, slot.side});
         }
         if (!segments.empty()) {
           f(IntervalTile{first, last, b.low, b.high, segments.data(), static_cast<int>(segments.size())});
@@ -254,7 +236,7 @@ class Task {
   int64_t row_, head_, at_, n_, keys_, round_ = 0;
   const int32_t* order_ = nullptr;  // of this row, head and round: place → position
   std::vector<int32_t> least_;
-  Scratch<T> scratch_;
+  ScratchPieces<T> scratch_;
   T *k_, *v_, *d_k_, *d_v_, *q_, *out_, *d_q_, *d_out_, *lse_, *d_lse_, *tile_;
 };
 
