@@ -48,6 +48,11 @@ bench:
 	@ln -sfn $(PRESET)/lra build/lra
 	@$(LRA) bench --suite foundation --peers --python "$$(cat .deps/python)" -o build/bench.json
 
+# The pages of docs/ that the program writes itself.
+.PHONY: docs
+docs: build
+	@$(LRA) models --markdown > docs/models.md
+
 format:
 	@scripts/format.sh -i
 

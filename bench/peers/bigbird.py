@@ -1,47 +1,48 @@
 #!/usr/bin/env python3
-"""Times BigBird in PyTorch: gathered blocks of 64, the first and the last dense. See transformer.py."""
+"""BigBird ("Big Bird: Transformers for Longer Sequences"): blocks of 64; the first and the last are global, the others see
+these, themselves, both neighbours and 3 random blocks, of each head's own choice. Options: peer.py."""
+
+import random
 
 import torch
-import torch.nn.functional as F
+from peer import F, Mixer, blocks_of, main
 
-import transformer
-from blocks import cut, heads, inside, merged
-
-BLOCK, RANDOM = 64, 3
+BLOCK = 64
+RANDOM = 3
 
 
-class Block(transformer.Block):
+class BlockSparseAttention(Mixer):
     def __init__(self, o):
         super().__init__(o)
-        n = o.length + (o.pool == "cls")
-        groups = (n + BLOCK - 1) // BLOCK
-        table = torch.full((o.heads, groups, 5 + RANDOM), -1)
-        for h in range(o.heads):
-            for i in range(1, groups - 1):
-                near = sorted({0, i - 1, i, i + 1, groups - 1})
-                others = [j for j in range(1, groups - 1) if j not in near]
-                chosen = [others[j] for j in torch.randperm(len(others))[:RANDOM]]
-                seen = torch.tensor(near + chosen)
-                table[h, i, : len(seen)] = seen
-        self.register_buffer("table", table)
+        g = -(-self.positions // BLOCK)
+        generator = random.Random(0)
+        rows = []
+        for _ in range(self.heads):
+            for i in range(1, g - 1):
+                near = [0, i - 1, i, i + 1, g - 1]
+                free = [j for j in range(1, g - 1) if abs(i - j) > 1]
+                near += generator.sample(free, min(RANDOM, len(free)))
+                near = sorted(set(near))
+                rows.append(near + [-1] * (5 + RANDOM - len(near)))
+        index = torch.tensor(rows, dtype=torch.long).view(self.heads, max(g - 2, 0), 5 + RANDOM)
+        self.register_buffer("index", index)
 
-    def attention(self, x):
-        n = x.shape[1]
-        q, k, v = heads(self.qkv(x), 3, self.heads)
-        blocks_q, blocks_k, blocks_v = (cut(t, BLOCK) for t in (q, k, v))  # [B, H, G, b, P]
-        table = self.table[:, 1:-1]  # [H, G - 2, 8]
-        at = torch.arange(self.heads, device=x.device)[:, None, None]
-        wide_k = blocks_k[:, at, table.clamp(min=0)].flatten(3, 4)  # [B, H, G - 2, 8b, P]
-        wide_v = blocks_v[:, at, table.clamp(min=0)].flatten(3, 4)
-        there = inside(n, BLOCK, x.device)[table.clamp(min=0)] & (table >= 0)[..., None]
-        mask = there.flatten(2)[:, :, None]  # [H, G - 2, 1, 8b]
-        middle = F.scaled_dot_product_attention(blocks_q[:, :, 1:-1], wide_k, wide_v, attn_mask=mask).flatten(2, 3)
-        last = (n - 1) // BLOCK * BLOCK
-        first = F.scaled_dot_product_attention(q[:, :, :BLOCK], k, v)
-        end = F.scaled_dot_product_attention(q[:, :, last:], k, v)
-        return self.out(merged(torch.cat((first, middle, end), dim=2)))
+    def mix(self, q, k, v):
+        n = q.size(2)
+        qb, kb, vb = (blocks_of(x, BLOCK) for x in (q, k, v))  # [B, H, g, b, P]
+        g = qb.size(2)
+        if g < 3:
+            return F.scaled_dot_product_attention(q, k, v)
+        head = torch.arange(self.heads, device=q.device)[:, None, None]
+        keys, values = (x[:, head, self.index].flatten(3, 4) for x in (kb, vb))  # [B, H, g - 2, 8 b, P]
+        position = self.index[..., None] * BLOCK + torch.arange(BLOCK, device=q.device)
+        seen = ((position >= 0) & (position < n)).flatten(2).unsqueeze(2)  # [H, g - 2, 1, 8 b]
+        middle = F.scaled_dot_product_attention(qb[:, :, 1:-1], keys, values, attn_mask=seen)
+        ends = torch.cat((qb[:, :, 0], qb[:, :, -1]), dim=2)
+        ends = F.scaled_dot_product_attention(ends, k, v)
+        out = torch.cat((ends[:, :, :BLOCK], middle.flatten(2, 3), ends[:, :, BLOCK:]), dim=2)
+        return out[:, :, :n]
 
 
 if __name__ == "__main__":
-    transformer.Block = Block
-    transformer.main("bigbird")
+    main("bigbird", BlockSparseAttention)

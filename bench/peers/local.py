@@ -1,24 +1,21 @@
 #!/usr/bin/env python3
-"""Times local attention in PyTorch: a reshape to blocks of 50 and scaled_dot_product_attention. See transformer.py."""
+"""Local attention: blocks of 50 positions, full attention inside a block. Options: peer.py."""
 
-import torch.nn.functional as F
-
-import transformer
-from blocks import cut, heads, inside, joined, merged
+import torch
+from peer import F, Mixer, blocks_of, main
 
 BLOCK = 50
 
 
-class Block(transformer.Block):
-    def attention(self, x):
-        n = x.shape[1]
-        q, k, v = (cut(t, BLOCK) for t in heads(self.qkv(x), 3, self.heads))
-        mask = inside(n, BLOCK, x.device)[:, None, :]  # [G, 1, b]
-        p = self.attention_dropout if self.training else 0.0
-        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p)
-        return self.out(merged(joined(y, n)))
+class LocalAttention(Mixer):
+    def mix(self, q, k, v):
+        n = q.size(2)
+        real = (torch.arange(n + -n % BLOCK, device=q.device) < n).view(-1, 1, BLOCK)  # of keys, [g, 1, b]
+        out = F.scaled_dot_product_attention(
+            *(blocks_of(x, BLOCK) for x in (q, k, v)), attn_mask=real, dropout_p=self.dropout_p()
+        )
+        return out.flatten(2, 3)[:, :, :n]
 
 
 if __name__ == "__main__":
-    transformer.Block = Block
-    transformer.main("local")
+    main("local", LocalAttention)

@@ -1,55 +1,50 @@
 #!/usr/bin/env python3
-"""Times Longformer in PyTorch: chunks of 256 over three chunks under the exact mask, CLS global. See transformer.py."""
+"""Longformer ("Longformer: The Long-Document Transformer"): a window of 512, in chunks of 256 that see three chunks; CLS
+is global, with projections of its own. Options: peer.py."""
 
 import torch
-import torch.nn.functional as F
-from torch import nn
+from peer import F, Mixer, blocks_of, main, nn
 
-import transformer
-from blocks import cut, heads, inside, joined, merged
-
-WINDOW, CHUNK = 512, 256
+WINDOW = 512
+CHUNK = WINDOW // 2
 
 
-class Block(transformer.Block):
+class WindowAttention(Mixer):
     def __init__(self, o):
         super().__init__(o)
-        self.has_cls = o.pool == "cls"
-        if self.has_cls:
-            self.globals = nn.Linear(o.width, 3 * o.width, bias=False)
+        self.global_qkv = nn.Linear(o.width, 3 * o.width, bias=False) if self.cls else None
 
-    def neighbours(self, x):
-        """[B, H, G, c, P] -> [B, H, G, 3c, P]: the chunk before, itself, the one after."""
-        padded = F.pad(x, (0, 0, 0, 0, 1, 1))
-        return torch.cat((padded[:, :, :-2], padded[:, :, 1:-1], padded[:, :, 2:]), dim=3)
+    def forward(self, x):
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        mixed = self.window(q, k, v)
+        if self.cls:
+            q, k, v = self.global_qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+            first = F.scaled_dot_product_attention(q[:, :, :1], k, v, dropout_p=self.dropout_p())
+            mixed = torch.cat((first, mixed[:, :, 1:]), dim=2)
+        return self.out(mixed.transpose(1, 2).flatten(2))
 
-    def attention(self, x):
-        n = x.shape[1]
-        q, k, v = heads(self.qkv(x), 3, self.heads)
-        p = self.attention_dropout if self.training else 0.0
-        i = torch.arange(CHUNK, device=x.device)[:, None] + CHUNK
-        away = torch.arange(3 * CHUNK, device=x.device) - i
-        band = (away >= -((WINDOW - 1) // 2)) & (away <= WINDOW // 2)
-        there = F.pad(inside(n, CHUNK, x.device), (0, 0, 1, 1))
-        keys = torch.cat((there[:-2], there[1:-1], there[2:]), dim=1)  # [G, 3c]
-        if self.has_cls:
-            keys[0, CHUNK] = keys[1, 0] = False  # CLS comes as a key of its own
-        mask = band & keys[:, None]
-        wide_k, wide_v = self.neighbours(cut(k, CHUNK)), self.neighbours(cut(v, CHUNK))
-        if self.has_cls:
-            groups = wide_k.shape[2]
-            wide_k = torch.cat((k[:, :, None, :1].expand(-1, -1, groups, -1, -1), wide_k), dim=3)
-            wide_v = torch.cat((v[:, :, None, :1].expand(-1, -1, groups, -1, -1), wide_v), dim=3)
-            mask = F.pad(mask, (1, 0), value=True)
-        y = F.scaled_dot_product_attention(cut(q, CHUNK), wide_k, wide_v, attn_mask=mask, dropout_p=p)
-        y = merged(joined(y, n))
-        if self.has_cls:
-            q, k, v = heads(self.globals(x), 3, self.heads)
-            first = merged(F.scaled_dot_product_attention(q[:, :, :1], k, v, dropout_p=p))
-            y = torch.cat((first, y[:, 1:]), dim=1)
-        return self.out(y)
+    def window(self, q, k, v):
+        n = q.size(2)
+        q = blocks_of(q, CHUNK)  # [B, H, c, 256, P]
+        chunks = q.size(2)
+
+        def three(x):  # keys of the chunk before, of itself and of the one after: [B, H, c, 768, P]
+            x = F.pad(blocks_of(x, CHUNK), (0, 0, 0, 0, 1, 1))
+            return torch.cat((x[:, :, :-2], x[:, :, 1:-1], x[:, :, 2:]), dim=3)
+
+        i = torch.arange(chunks * CHUNK, device=q.device).view(chunks, CHUNK, 1)
+        j = torch.arange(-CHUNK, 2 * CHUNK, device=q.device) + CHUNK * torch.arange(chunks, device=q.device)[:, None, None]
+        seen = (j - i >= -(WINDOW - 1) // 2) & (j - i <= WINDOW // 2) & (j >= 0) & (j < n)
+        keys, values = three(k), three(v)
+        if self.cls:  # every query also sees CLS, once
+            keys, values = (
+                torch.cat((x[:, :, None, :1].expand(-1, -1, chunks, -1, -1), y), dim=3)
+                for x, y in ((k, keys), (v, values))
+            )
+            seen = torch.cat((torch.ones_like(seen[..., :1]), seen & (j > 0)), dim=-1)
+        out = F.scaled_dot_product_attention(q, keys, values, attn_mask=seen, dropout_p=self.dropout_p())
+        return out.flatten(2, 3)[:, :, :n]
 
 
 if __name__ == "__main__":
-    transformer.Block = Block
-    transformer.main("longformer")
+    main("longformer", WindowAttention)

@@ -1,57 +1,54 @@
 #!/usr/bin/env python3
-"""Times Reformer's attention in PyTorch: two rounds of hashing, sorted chunks of 64. See transformer.py."""
+"""Reformer ("Reformer: The Efficient Transformer"): shared queries and keys, two rounds of hashing into 2 n / 64 buckets,
+sorted chunks of 64 that see themselves and the one before. Options: peer.py."""
 
 import torch
-import torch.nn.functional as F
-from torch import nn
+from peer import F, Mixer, main, nn
 
-import transformer
-from blocks import heads, merged
-
-CHUNK, ROUNDS = 64, 2
+CHUNK = 64
+ROUNDS = 2
 
 
-class Block(transformer.Block):
+class HashedAttention(Mixer):
     def __init__(self, o):
         super().__init__(o)
         self.qkv = nn.Linear(o.width, 2 * o.width, bias=False)
+        nn.init.xavier_uniform_(self.qkv.weight)
 
-    def one_round(self, q, k, v):
-        """Output and log-sum-exp of one hash; q, k, v [B, H, n, P] with n a multiple of the chunk."""
+    def forward(self, x):
+        q, v = self.qkv(x).unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)  # [B, H, n, P]
+        outs, weights = zip(*(self.one_round(q, v) for _ in range(ROUNDS)))
+        shares = torch.stack(weights).softmax(0).unsqueeze(-1)  # [R, B, H, n, 1]
+        mixed = (torch.stack(outs) * shares).sum(0)
+        return self.out(mixed.transpose(1, 2).flatten(2))
+
+    def one_round(self, q, v):
         n, width = q.shape[2:]
-        projected = q.detach() @ torch.randn(width, n // CHUNK, device=q.device, dtype=q.dtype)
+        more = -n % CHUNK
+        chunks = (n + more) // CHUNK
+        rotation = torch.randn(width, chunks, device=q.device, dtype=q.dtype)
+        projected = q.detach() @ rotation
         bucket = torch.cat((projected, -projected), dim=-1).argmax(-1)  # [B, H, n]
-        bucket[..., self.length:] = 2 * n  # padding sorts last
-        order = (bucket * n + torch.arange(n, device=q.device)).argsort(-1)
-        back = order.argsort(-1)
+        place = torch.arange(n, device=q.device)
+        order = (bucket * n + place).argsort(-1)  # by bucket, then position
+        order = F.pad(order, (0, more), value=n)  # padding last
+        at = order.clamp(max=n - 1).unsqueeze(-1).expand(-1, -1, -1, width)
+        qs, vs = (x.gather(2, at).unflatten(2, (chunks, CHUNK)) for x in (q, v))  # [B, H, c, 64, P]
+        position = order.unflatten(2, (chunks, CHUNK))
 
-        def chunks(t):
-            return t.gather(2, order[..., None].expand_as(t)).unflatten(2, (-1, CHUNK))
+        def with_previous(x):
+            return torch.cat((x.roll(1, dims=2), x), dim=3)
 
-        def with_previous(t):
-            return torch.cat((t.roll(1, dims=2), t), dim=3)
-
-        chunk_q, chunk_k, chunk_v = chunks(q), with_previous(chunks(k)), with_previous(chunks(v))
-        place = order.unflatten(2, (-1, CHUNK))  # [B, H, G, c]
-        keys = with_previous(place)
-        scores = (chunk_q @ chunk_k.transpose(-1, -2)).float() * width**-0.5
-        scores = scores.masked_fill(place[..., None] == keys[..., None, :], -1e5)
-        scores = scores.masked_fill((keys >= self.length)[..., None, :], float("-inf"))
-        lse = torch.logsumexp(scores, dim=-1, keepdim=True)
-        y = torch.exp(scores - lse).to(v.dtype) @ chunk_v
-        index = back[..., None]
-        return y.flatten(2, 3).gather(2, index.expand_as(q)), lse.flatten(2, 3).gather(2, index)
-
-    def attention(self, x):
-        self.length = n = x.shape[1]
-        q, v = (F.pad(t, (0, 0, 0, -n % CHUNK)) for t in heads(self.qkv(x), 2, self.heads))
-        k = q * torch.rsqrt(q.square().sum(-1, keepdim=True) + 1e-6)
-        rounds = [self.one_round(q, k, v) for _ in range(ROUNDS)]
-        share = torch.softmax(torch.stack([lse for _, lse in rounds]), dim=0).to(v.dtype)
-        y = (torch.stack([y for y, _ in rounds]) * share).sum(0)
-        return self.out(merged(y[:, :, :n]))
+        keys, values, key_position = with_previous(F.normalize(qs, dim=-1)), with_previous(vs), with_previous(position)
+        scores = qs @ keys.transpose(-2, -1) * width**-0.5  # [B, H, c, 64, 128]
+        scores = scores.masked_fill((key_position == n).unsqueeze(-2), float("-inf"))
+        scores = scores.masked_fill(position.unsqueeze(-1) == key_position.unsqueeze(-2), -1e5)  # itself only if alone
+        lse = scores.logsumexp(-1, keepdim=True)
+        out = (scores - lse).exp() @ values
+        back = order[..., :n].argsort(-1)  # where each position went
+        out = out.flatten(2, 3)[:, :, :n].gather(2, back.unsqueeze(-1).expand(-1, -1, -1, width))
+        return out, lse.flatten(2)[:, :, :n].gather(2, back)
 
 
 if __name__ == "__main__":
-    transformer.Block = Block
-    transformer.main("reformer")
+    main("reformer", HashedAttention)

@@ -1,57 +1,54 @@
 #!/usr/bin/env python3
-"""Times the Sinkhorn Transformer in PyTorch: blocks of 64, eight iterations in logarithms. See transformer.py."""
+"""The Sinkhorn Transformer ("Sparse Sinkhorn Attention"): blocks of 64; a block also sees a mixture of all blocks, by
+weights that 8 iterations of Sinkhorn's scaling make doubly stochastic. CLS sees all and is seen by all. Options:
+peer.py."""
 
 import torch
-import torch.nn.functional as F
-from torch import nn
+from peer import F, Mixer, blocks_of, main, nn
 
-import transformer
-from blocks import cut, heads, inside, joined, merged
-
-BLOCK, ITERATIONS, TEMPERATURE = 64, 8, 0.75
+BLOCK = 64
+ITERATIONS = 8
+TEMPERATURE = 0.75
 
 
-class Block(transformer.Block):
+class SinkhornAttention(Mixer):
     def __init__(self, o):
         super().__init__(o)
-        self.has_cls = o.pool == "cls"
-        self.sort = nn.Linear(o.width // o.heads, (o.length + BLOCK - 1) // BLOCK, bias=False)
+        self.sort = nn.Linear(self.head_width, -(-o.length // BLOCK), bias=False)
 
-    def matrix(self, keys):
-        """[B, H, G, b, P] -> [B, H, G, G], doubly stochastic."""
-        x = self.sort(keys.sum(3)).float()
+    def permutation(self, kb):
+        logits = self.sort(kb.sum(dim=3))  # [B, H, g, g]
         if self.training:
-            x = x - torch.log(-torch.log(torch.rand_like(x).clamp(1e-7, 1 - 1e-7)))
-        x = x / TEMPERATURE
+            logits = logits - torch.log(-torch.log(torch.rand_like(logits).clamp(1e-6, 1 - 1e-6)))
+        logits = logits / TEMPERATURE
         for _ in range(ITERATIONS):
-            x = x - torch.logsumexp(x, dim=2, keepdim=True)
-            x = x - torch.logsumexp(x, dim=3, keepdim=True)
-        return x.exp().to(keys.dtype)
+            logits = logits - logits.logsumexp(-2, keepdim=True)
+            logits = logits - logits.logsumexp(-1, keepdim=True)
+        return logits.exp()
 
-    def attention(self, x):
-        lead = int(self.has_cls)
-        q, k, v = heads(self.qkv(x), 3, self.heads)
-        n = x.shape[1] - lead
-        p = self.attention_dropout if self.training else 0.0
-        blocks_q, blocks_k, blocks_v = (cut(t[:, :, lead:], BLOCK) for t in (q, k, v))
-        matrix = self.matrix(blocks_k)
-        groups = matrix.shape[2]
-
-        def widened(own, all_of_it):
-            mixed = (matrix @ own.flatten(3)).view(own.shape)
-            cls = all_of_it[:, :, None, :lead].expand(-1, -1, groups, -1, -1)
-            return torch.cat((cls, own, mixed), dim=3)
-
-        mask = F.pad(F.pad(inside(n, BLOCK, x.device), (lead, 0), value=True), (0, BLOCK), value=True)[:, None]
-        y = F.scaled_dot_product_attention(
-            blocks_q, widened(blocks_k, k), widened(blocks_v, v), attn_mask=mask, dropout_p=p
-        )
-        y = joined(y, n)
+    def mix(self, q, k, v):
+        lead = int(self.cls)
+        n = q.size(2) - lead
+        qb, kb, vb = (blocks_of(x[:, :, lead:], BLOCK) for x in (q, k, v))  # [B, H, g, b, P]
+        g = qb.size(2)
+        p = self.permutation(kb).to(v.dtype)
+        mixed_k, mixed_v = ((p @ x.flatten(3)).unflatten(3, (BLOCK, -1)) for x in (kb, vb))
+        keys, values = [kb, mixed_k], [vb, mixed_v]
+        real = (torch.arange(g * BLOCK, device=q.device) < n).view(g, 1, BLOCK)
+        seen = torch.cat((real, torch.ones_like(real)), dim=-1)
         if lead:
-            y = torch.cat((F.scaled_dot_product_attention(q[:, :, :1], k, v, dropout_p=p), y), dim=2)
-        return self.out(merged(y))
+            keys.insert(0, k[:, :, None, :1].expand(-1, -1, g, -1, -1))
+            values.insert(0, v[:, :, None, :1].expand(-1, -1, g, -1, -1))
+            seen = F.pad(seen, (1, 0), value=True)
+        out = F.scaled_dot_product_attention(
+            qb, torch.cat(keys, dim=3), torch.cat(values, dim=3), attn_mask=seen, dropout_p=self.dropout_p()
+        )
+        out = out.flatten(2, 3)[:, :, :n]
+        if not lead:
+            return out
+        first = F.scaled_dot_product_attention(q[:, :, :1], k, v, dropout_p=self.dropout_p())
+        return torch.cat((first, out), dim=2)
 
 
 if __name__ == "__main__":
-    transformer.Block = Block
-    transformer.main("sinkhorn")
+    main("sinkhorn", SinkhornAttention)

@@ -1,45 +1,42 @@
 #!/usr/bin/env python3
-"""Times the Sparse Transformer of the arena in PyTorch: own block and gathered summaries in one softmax. See transformer.py."""
+"""The Sparse Transformer ("Generating Long Sequences with Sparse Transformers"), fixed pattern as in the arena: blocks of
+50, causal; a token sees its block and of every earlier block the first and the last 10; CLS sees all and is seen by
+all. Options: peer.py."""
 
 import torch
-import torch.nn.functional as F
+from peer import F, Mixer, blocks_of, main
 
-import transformer
-from blocks import cut, heads, joined, merged
-
-BLOCK, SUMMARY = 50, 10
+BLOCK = 50
+SUMMARY = [0, *range(40, 50)]
 
 
-class Block(transformer.Block):
-    def __init__(self, o):
-        super().__init__(o)
-        self.has_cls = o.pool == "cls"
+class FixedPatternAttention(Mixer):
+    def mix(self, q, k, v):
+        lead = int(self.cls)
+        tokens = self.tokens(q[:, :, lead:], k, v, lead)
+        if not lead:
+            return tokens
+        first = F.scaled_dot_product_attention(q[:, :, :1], k, v, dropout_p=self.dropout_p())
+        return torch.cat((first, tokens), dim=2)
 
-    def attention(self, x):
-        lead = int(self.has_cls)
-        q, k, v = heads(self.qkv(x), 3, self.heads)
-        n = x.shape[1] - lead
-        p = self.attention_dropout if self.training else 0.0
-        place = torch.arange(n, device=x.device)
-        summary = place[(place % BLOCK == 0) | (place % BLOCK >= BLOCK - SUMMARY)]  # [S]
-        blocks_q, blocks_k, blocks_v = (cut(t[:, :, lead:], BLOCK) for t in (q, k, v))  # [B, H, G, b, P]
-        groups = blocks_q.shape[2]
-        extra = torch.cat((torch.zeros(lead, dtype=torch.long, device=x.device), summary + lead))
-        scale = q.shape[-1] ** -0.5
-        own = blocks_q @ blocks_k.transpose(-1, -2) * scale
-        far = blocks_q @ k[:, :, None, extra].transpose(-1, -2) * scale  # [B, H, G, b, S]
-        causal = torch.ones(BLOCK, BLOCK, dtype=torch.bool, device=x.device).tril().expand(groups, -1, -1)
-        earlier = summary // BLOCK < torch.arange(groups, device=x.device)[:, None]
-        seen = F.pad(earlier, (lead, 0), value=True)[:, None].expand(-1, BLOCK, -1)
-        scores, mask = torch.cat((own, far), dim=-1), torch.cat((causal, seen), dim=-1)
-        weights = F.dropout(torch.softmax(scores.masked_fill(~mask, float("-inf")).float(), dim=-1).to(v.dtype), p)
-        y = weights[..., :BLOCK] @ blocks_v + weights[..., BLOCK:] @ v[:, :, None, extra]
-        y = joined(y, n)
-        if lead:
-            y = torch.cat((F.scaled_dot_product_attention(q[:, :, :1], k, v, dropout_p=p), y), dim=2)
-        return self.out(merged(y))
+    def tokens(self, q, k, v, lead):
+        n = q.size(2)
+        qb, kb, vb = (blocks_of(x, BLOCK) for x in (q, k[:, :, lead:], v[:, :, lead:]))  # [B, H, g, b, P]
+        g = qb.size(2)
+        ks, vs = (x[:, :, :, SUMMARY].flatten(2, 3) for x in (kb, vb))  # [B, H, 11 g, P]
+        ks, vs = (torch.cat((x[:, :, :lead], s), dim=2) for x, s in ((k, ks), (v, vs)))  # CLS before them
+        scale = self.head_width**-0.5
+        own = qb @ kb.transpose(-2, -1) * scale  # [B, H, g, b, b]
+        own = own.masked_fill(torch.ones(BLOCK, BLOCK, dtype=torch.bool, device=q.device).triu(1), float("-inf"))
+        far = qb.flatten(2, 3) @ ks.transpose(-2, -1) * scale  # [B, H, g b, lead + 11 g]
+        block_of_key = torch.arange(g, device=q.device).repeat_interleave(len(SUMMARY))
+        later = block_of_key >= torch.arange(g, device=q.device).repeat_interleave(BLOCK)[:, None]
+        far = far.masked_fill(F.pad(later, (lead, 0)), float("-inf")).unflatten(2, (g, BLOCK))
+        weights = F.dropout(torch.cat((own, far), dim=-1).softmax(-1), self.dropout_rate, self.training)
+        near, rest = weights.split((BLOCK, far.size(-1)), dim=-1)
+        out = near @ vb + (rest.flatten(2, 3) @ vs).unflatten(2, (g, BLOCK))
+        return out.flatten(2, 3)[:, :, :n]
 
 
 if __name__ == "__main__":
-    transformer.Block = Block
-    transformer.main("sparse")
+    main("sparse", FixedPatternAttention)

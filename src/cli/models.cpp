@@ -1,4 +1,4 @@
-// lra models [NAME]: what is registered, as a list or as a card.
+// lra models [NAME]: what is registered, as a list, as a card, or as the page docs/models.md.
 #include <iostream>
 
 #include "base/table.h"
@@ -35,6 +35,49 @@ std::string field_table(const std::vector<FieldInfo>& fields, const std::string&
   return format_table({"key", "default", "range", "meaning"}, rows);
 }
 
+// ---- docs/models.md (`make docs`) ----
+
+std::string cell(const std::string& text) {  // of a Markdown table
+  std::string out;
+  for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
+  return out;
+}
+
+std::string markdown_fields(const std::vector<FieldInfo>& fields, const std::string& section) {
+  std::string out = "| key | default | range | meaning |\n|---|---|---|---|\n";
+  for (const auto& f : fields) {
+    out += fmt::format("| `{}.{}` | {} | {} | {} |\n", section, f.key, cell(f.value), cell(f.range),
+                       cell(f.help));
+  }
+  return out;
+}
+
+std::string markdown_card(const ModelCard& c) {
+  std::string out = fmt::format("## {}\n\n`lra train {} TASK`. {}.\n\n", c.title, c.name, c.paper);
+  out += fmt::format("* Formula: {}\n* Cost: {}\n* Causal form: {}\n* Differences: {}\n", c.formula, c.cost,
+                     c.causal ? "yes" : "no", c.differences);
+  if (!c.options.empty()) out += "\n" + markdown_fields(c.options, c.name);
+  return out;
+}
+
+std::string markdown_page(const std::vector<ModelCard>& cards) {
+  std::string out =
+      "# Models\n\nPrinted by `lra models --markdown` from what the models say of themselves; `make docs` "
+      "renews "
+      "it.\n\nL is the length, P the width of a head, H·P that of queries, keys and values. How a model is "
+      "added: [add-a-model.md](add-a-model.md). Sizes and published accuracies by task: "
+      "[protocols.md](protocols.md).\n\n| model | cost | causal form | paper |\n|---|---|---|---|\n";
+  for (const auto& c : cards) {
+    out += fmt::format("| `{}` | {} | {} | {} |\n", c.name, cell(c.cost), c.causal ? "yes" : "no",
+                       cell(c.paper));
+  }
+  EncoderConfig sizes;
+  out += "\n## Sizes, shared by all\n\n" +
+         markdown_fields(describe_fields([&](Fields& f) { sizes.visit(f); }), "model");
+  for (const auto& c : cards) out += "\n" + markdown_card(c);
+  return out;
+}
+
 class Models : public Verb {
  public:
   std::string_view name() const override { return "models"; }
@@ -43,13 +86,18 @@ class Models : public Verb {
 
   CLI::App* add(CLI::App& root) override {
     auto* app = root.add_subcommand("models", "list the models, or show one");
-    app->add_option("NAME", name_, "show this one");
+    auto* name = app->add_option("NAME", name_, "show this one");
+    app->add_flag("--markdown", markdown_, "all of them as the page docs/models.md")->excludes(name);
     add_common_options(*app, shared_);
     return app;
   }
 
   int run() override {
     const auto cards = model_cards();
+    if (markdown_) {
+      std::cout << markdown_page(cards);
+      return 0;
+    }
     if (name_.empty()) {
       list(cards);
       return 0;
@@ -93,6 +141,7 @@ class Models : public Verb {
 
   Shared shared_;
   std::string name_;
+  bool markdown_ = false;
 };
 
 const Registered<Verb> models_verb(std::make_unique<Models>(), LRA_HERE);

@@ -88,6 +88,14 @@ class Image : public Task {
     return {{"majority class", accuracy_of_majority(train, test)},
             {"nearest class mean", nearest_class_mean(train, test)}};
   }
+
+  std::vector<std::pair<std::string, std::string>> golden_hashes() const override {
+    return {
+        {"tiny/train", "78fa62ea8e1ca58fa440131c78bd5f4cff0e2e6901dab002a773580cdc45649e"},
+        {"tiny/val", "0fc6de239864667873f4525949e58a387bb5068e3482be5032f27c5f4c875e7d"},
+        {"tiny/test", "3a37bb814645c82fd47ee1ed09359b3394c7e81365f4b31b6712063dd89c2843"},
+    };
+  }
 };
 
 const Registered<Task> registered(std::make_unique<Image>(), LRA_HERE);

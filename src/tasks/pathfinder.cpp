@@ -104,19 +104,27 @@ class Pathfinder : public Task {
   Golden full_, tiny_;
 };
 
-constexpr Golden kTinyOfLarge = {nullptr, nullptr, nullptr};
+constexpr Golden kUnknown = {nullptr, nullptr, nullptr};
+constexpr Golden kDefault32 = {"c364f2cb0b8f0aa9a5594a3edc7c6d50d63e36abd32c1907b9ab56786ccde788",
+                               "ff0ab95685616eecc1633076102be2ac9b6b54f31ea2029221fb1ac585f0d4f6",
+                               "dfb509c783d3f904db868aacbac3a1c7e7b9ecaca5c8f0c1450131c596bd37e7"};
+constexpr Golden kTiny32 = {"fa187aa587f16c520ac50ad05f8a855178e2b3468a3f5a13595f7bde9fc5409d",
+                            "63a86f8817804c1c54fd091dc6e2cef3c9320f73fc33cb729116d66f91c15772",
+                            "543279107a3e36c5f2d135df6685f2631a304c4f21fcea9ca119ea742de250ad"};
+// The small sets of the larger ones are of 32 pixels and the same for all.
+constexpr Golden kTinyOfLarger = {"1a8debcc8c1bf91e2e4705df17b4a8c3308ba9d2e9e4c3f973268d9b179d8f1c",
+                                  "636e004f59305e7cd62c172d468645e65234dc567a2d87fb47a86467acbffb77",
+                                  "a74ffb9fe43c56d0c579f4296950a251d7d7b408274417e3b6b072dc4e688746"};
 
-const Registered<Task> pathfinder32(std::make_unique<Pathfinder>("pathfinder", "Pathfinder (32)", 32,
-                                                                 Golden{}, Golden{}),
+std::unique_ptr<Task> task(const char* name, const char* title, int64_t side, Golden full, Golden tiny) {
+  return std::make_unique<Pathfinder>(name, title, side, full, tiny);
+}
+
+const Registered<Task> pathfinder32(task("pathfinder", "Pathfinder (32)", 32, kDefault32, kTiny32), LRA_HERE);
+const Registered<Task> pathfinder64(task("pathfinder64", "Pathfinder (64)", 64, kUnknown, kTinyOfLarger),
                                     LRA_HERE);
-const Registered<Task> pathfinder64(std::make_unique<Pathfinder>("pathfinder64", "Pathfinder (64)", 64,
-                                                                 Golden{}, kTinyOfLarge),
-                                    LRA_HERE);
-const Registered<Task> pathx(std::make_unique<Pathfinder>("pathx", "Path-X (128)", 128, Golden{},
-                                                          kTinyOfLarge),
-                             LRA_HERE);
-const Registered<Task> pathfinder256(std::make_unique<Pathfinder>("pathfinder256", "Pathfinder (256)", 256,
-                                                                  Golden{}, kTinyOfLarge),
+const Registered<Task> pathx(task("pathx", "Path-X (128)", 128, kUnknown, kTinyOfLarger), LRA_HERE);
+const Registered<Task> pathfinder256(task("pathfinder256", "Pathfinder (256)", 256, kUnknown, kTinyOfLarger),
                                      LRA_HERE);
 
 }  // namespace

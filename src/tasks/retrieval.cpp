@@ -92,6 +92,14 @@ class Retrieval : public Task {
     return {{"majority class", accuracy_of_majority(train, test)},
             {"bag of bytes", bag_of_bytes(train, test)}};
   }
+
+  std::vector<std::pair<std::string, std::string>> golden_hashes() const override {
+    return {
+        {"tiny/train", "7da761d39f665c758f8f1a4c5835837ee2272b71cd31fcbd29ee45c489a260d7"},
+        {"tiny/val", "8608133be9dc0b3aa64e3d80dc1752b91e65a3ae2ec73b1ae850d8a449a95f7b"},
+        {"tiny/test", "e6413103af3a40908c15f0ba4545466befcfb7d65acc8066ae73f257576ee725"},
+    };
+  }
 };
 
 const Registered<Task> registered(std::make_unique<Retrieval>(), LRA_HERE);
