@@ -108,6 +108,9 @@ constexpr Golden kUnknown = {nullptr, nullptr, nullptr};
 constexpr Golden kDefault32 = {"c364f2cb0b8f0aa9a5594a3edc7c6d50d63e36abd32c1907b9ab56786ccde788",
                                "ff0ab95685616eecc1633076102be2ac9b6b54f31ea2029221fb1ac585f0d4f6",
                                "dfb509c783d3f904db868aacbac3a1c7e7b9ecaca5c8f0c1450131c596bd37e7"};
+constexpr Golden kDefault128 = {"49a6ced52829e14c16f7956e27485e8318a5ee3842bbbcb0cf1dcd5c73feec99",
+                                "74f24a8e7f8a27cf76884a1da0ad81527c8a361cdd7eba408d39d89c4e49afe3",
+                                "afab40678b1fe75c8538141b3ae2e72c43a4e7e040c8776f2009a3d649d7bb7b"};
 constexpr Golden kTiny32 = {"fa187aa587f16c520ac50ad05f8a855178e2b3468a3f5a13595f7bde9fc5409d",
                             "63a86f8817804c1c54fd091dc6e2cef3c9320f73fc33cb729116d66f91c15772",
                             "543279107a3e36c5f2d135df6685f2631a304c4f21fcea9ca119ea742de250ad"};
@@ -123,7 +126,7 @@ std::unique_ptr<Task> task(const char* name, const char* title, int64_t side, Go
 const Registered<Task> pathfinder32(task("pathfinder", "Pathfinder (32)", 32, kDefault32, kTiny32), LRA_HERE);
 const Registered<Task> pathfinder64(task("pathfinder64", "Pathfinder (64)", 64, kUnknown, kTinyOfLarger),
                                     LRA_HERE);
-const Registered<Task> pathx(task("pathx", "Path-X (128)", 128, kUnknown, kTinyOfLarger), LRA_HERE);
+const Registered<Task> pathx(task("pathx", "Path-X (128)", 128, kDefault128, kTinyOfLarger), LRA_HERE);
 const Registered<Task> pathfinder256(task("pathfinder256", "Pathfinder (256)", 256, kUnknown, kTinyOfLarger),
                                      LRA_HERE);
 

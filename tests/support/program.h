@@ -49,9 +49,10 @@ class Process {
   pid_t pid_ = -1;
 };
 
-inline Outcome run_lra(std::vector<std::string> arguments, const fs::path& folder) {
-  arguments.insert(arguments.begin(), LRA_PROGRAM);
-  return Process(arguments, folder).wait();
+inline Outcome run_lra(const std::vector<std::string>& arguments, const fs::path& folder) {
+  std::vector<std::string> all = {LRA_PROGRAM};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  return Process(all, folder).wait();
 }
 
 }  // namespace lra
