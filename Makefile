@@ -47,6 +47,7 @@ bench:
 	@cmake --build $(BUILD) -j $(JOBS) --target lra
 	@ln -sfn $(PRESET)/lra build/lra
 	@$(LRA) bench --suite foundation --peers --python "$$(cat .deps/python)" -o build/bench.json
+	@$(LRA) bench --datasets -o build/bench-datasets.json
 
 # The pages of docs/ that the program writes itself.
 .PHONY: docs

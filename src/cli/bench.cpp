@@ -7,6 +7,7 @@
 
 #include "base/config.h"
 #include "base/table.h"
+#include "bench/datasets.h"
 #include "cli/verb.h"
 #include "data/dataset.h"
 #include "models/catalogue.h"
@@ -63,6 +64,7 @@ class Bench : public Verb {
     app_->add_flag("--eager", eager_, "on CUDA: operation by operation instead of one graph a step");
     app_->add_flag("--deterministic", options_.deterministic,
                    "as lra train --deterministic: shows its price");
+    app_->add_flag("--datasets", datasets_, "how fast data sets are made, imported and opened");
     app_->add_flag("--max-batch", max_batch_, "find the largest batch that fits into the device's memory");
     app_->add_flag(
         "--kernels", kernels_,
@@ -78,6 +80,7 @@ class Bench : public Verb {
   int run() override {
     options_.device = shared_.device;
     options_.dtype = shared_.dtype;
+    if (datasets_) return run_datasets();
     if (kernels_) return run_kernels();
     if (max_batch_) return run_max_batch();
     const auto rows = run_bench(cases(), options_);
@@ -97,6 +100,20 @@ class Bench : public Verb {
     document["env"]["command"] = command_line();
     if (!output_.empty()) write_text(output_, document.dump(2) + "\n");
     if (shared_.json) print_json(document);
+  }
+
+  int run_datasets() const {
+    const std::vector<DatasetRow> rows = run_dataset_bench();
+    finish(dataset_json(rows));
+    if (shared_.json) return 0;
+    std::vector<std::vector<std::string>> table;
+    for (const DatasetRow& r : rows) {
+      table.push_back({r.task, r.what, fmt::format("{:.0f} {}", r.amount, r.unit),
+                       fmt::format("{:.4f}", r.seconds),
+                       fmt::format("{:.4g} {}/s", r.amount / r.seconds, r.unit)});
+    }
+    fmt::print("{}", format_table({"task", "", "amount", "seconds", "rate"}, table));
+    return 0;
   }
 
   int run_kernels() const {
@@ -215,7 +232,7 @@ class Bench : public Verb {
   Shared shared_;
   BenchOptions options_;
   std::string suite_, output_, data_;
-  bool eager_ = false, max_batch_ = false, kernels_ = false;
+  bool eager_ = false, max_batch_ = false, kernels_ = false, datasets_ = false;
   int64_t kernel_width_ = 512;
   std::vector<std::string> only_, models_ = {"transformer"}, phases_ = {"train"};
   std::vector<int64_t> lengths_ = {1024}, batches_ = {32};

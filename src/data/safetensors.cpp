@@ -223,7 +223,8 @@ void SafetensorsWriter::add(Entry entry) {
     if (other.name == entry.name)
       fail("safetensors", "{}: tensor '{}' was added twice.", path_.string(), entry.name);
   }
-  if (entry.name == kMetadataKey) fail("safetensors", "{}: '{}' is no name for a tensor.", path_.string(), entry.name);
+  if (entry.name == kMetadataKey)
+    fail("safetensors", "{}: '{}' is no name for a tensor.", path_.string(), entry.name);
   entries_.push_back(std::move(entry));
 }
 

@@ -1,12 +1,11 @@
 #include "data/split_writer.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include "base/error.h"
 
@@ -146,9 +145,8 @@ std::string SplitWriter::commit() {
   info_.sha256 = hash();
   SafetensorsWriter writer(path_, to_metadata(info_));
   const auto add_ids = [&](const char* name, Document& document) {
-    writer.add(name, dtype, {document.offsets.back()}, [&](const SafetensorsWriter::Use& use) {
-      document.ids.read_all(use);
-    });
+    writer.add(name, dtype, {document.offsets.back()},
+               [&](const SafetensorsWriter::Use& use) { document.ids.read_all(use); });
   };
   add_ids("tokens", first_);
   writer.add("offsets", DType::kI64, {size() + 1}, bytes_of(first_.offsets));
