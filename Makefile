@@ -36,7 +36,7 @@ test:
 	@scripts/configure.sh $(PRESET)
 	@cmake --build $(BUILD) -j $(JOBS)
 	@ln -sfn $(PRESET)/lra build/lra
-	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error --timeout 900 $(CTEST_ARGS)
+	@ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error --timeout 900 $(CTEST_ARGS)
 
 test-fast: CTEST_ARGS := -L fast
 test-fast: test

@@ -1,5 +1,5 @@
 # The fuzz targets of tests/fuzz (see fuzz.h there), where there is a clang++ with libFuzzer: built with everything else,
-# and each a CTest entry `fuzz/NAME` that runs for LRA_FUZZ_SECONDS.
+# and each a CTest entry `fuzz/NAME` that runs for LRA_FUZZ_SECONDS, one on each core.
 set(LRA_FUZZ_SECONDS 30 CACHE STRING "how long a fuzz target runs in CTest")
 find_program(LRA_CLANGXX NAMES clang++ clang++-19 clang++-18 clang++-17 clang++-16 clang++-15 clang++-14)
 

@@ -34,8 +34,9 @@ function(lra_add_tests target)
     else()
       set(label fast)
     endif()
-    # As the program sets it for itself (src/cli/main.cpp).
-    set_tests_properties("${name}" PROPERTIES LABELS ${label} ENVIRONMENT "GOMP_SPINCOUNT=2000")
+    # The environment is what the program sets for itself (src/cli/main.cpp). An entry has all cores: it takes them
+    # itself, and some of what it tests depends on time.
+    set_tests_properties("${name}" PROPERTIES LABELS ${label} ENVIRONMENT "GOMP_SPINCOUNT=2000" RUN_SERIAL ON)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")
   endforeach()
 endfunction()
