@@ -1,5 +1,6 @@
 #include "base/config.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -30,7 +31,7 @@ ConfigTree from_node(const YAML::Node& node, const std::string& where, int depth
       const std::string& key = entry.first.Scalar();
       if (tree.find(key))
         fail("config", "{} line {}: the key '{}' appears twice.", where, entry.first.Mark().line + 1, key);
-      tree.children.emplace_back(key, from_node(entry.second, where, depth + 1));
+      tree.children.push_back({key, from_node(entry.second, where, depth + 1)});
     }
   } else if (node.IsNull()) {
     return tree;  // an empty section
@@ -79,7 +80,8 @@ ConfigTree& ConfigTree::child(std::string_view key) {
   for (auto& [name, child] : children) {
     if (name == key) return child;
   }
-  return children.emplace_back(std::string(key), ConfigTree{}).second;
+  children.push_back({std::string(key), {}});
+  return children.back().tree;
 }
 
 ConfigTree parse_yaml(std::string_view text, const std::string& where) {

@@ -31,10 +31,15 @@ struct ConfigTree {
   bool is_section = true;
   std::string value;   // of a leaf, as written
   std::string origin;  // "configs/lra/listops.yaml line 12", "--set train.steps=5"
-  std::vector<std::pair<std::string, ConfigTree>> children;
+  struct Child;
+  std::vector<Child> children;
 
   const ConfigTree* find(std::string_view key) const;
   ConfigTree& child(std::string_view key);  // made if missing
+};
+struct ConfigTree::Child {
+  std::string key;
+  ConfigTree tree;
 };
 
 ConfigTree parse_yaml(std::string_view text, const std::string& where);

@@ -102,7 +102,16 @@ AtomicFile::~AtomicFile() {
   ::unlink(temporary_.c_str());
 }
 
-void AtomicFile::write(const void* bytes, size_t size) { write_all(fd_, path_, bytes, size); }
+void AtomicFile::write(const void* bytes, size_t size) {
+  write_all(fd_, path_, bytes, size);
+  written_ += static_cast<int64_t>(size);
+  // A large file goes to disk while it is still being written, so that commit has less to wait for.
+  constexpr int64_t kAtOnce = int64_t{8} << 20;
+  if (written_ - on_the_way_ >= kAtOnce) {
+    ::sync_file_range(fd_, on_the_way_, written_ - on_the_way_, SYNC_FILE_RANGE_WRITE);
+    on_the_way_ = written_;
+  }
+}
 
 void AtomicFile::commit() {
   if (::fsync(fd_) != 0) fail_with_errno(path_, "cannot flush to disk");

@@ -1,6 +1,7 @@
 // Files: whole reads, memory maps, atomic writes, exclusive locks. Every error names the file.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -40,6 +41,7 @@ class AtomicFile {
  private:
   fs::path path_, temporary_;
   int fd_ = -1;
+  int64_t written_ = 0, on_the_way_ = 0;  // bytes, and how many of them the disk was told to begin with
 };
 
 void write_text(const fs::path& path, std::string_view text);  // atomic

@@ -109,7 +109,7 @@ class Dataset {
 Metadata to_metadata(const DatasetInfo& info);
 DatasetInfo parse_info(const Metadata& metadata, const std::string& file);
 
-// Writes one split atomically (u8 where the vocabulary has at most 256 ids); returns its sha256.
+// Writes one split atomically (u8 unless an id above 255 occurs); returns its sha256.
 std::string write_dataset(const fs::path& path, const Examples& examples, const DatasetInfo& info);
 
 // ---- a task's data on disk: DATA/TASK/VARIANT/{train,val,test}.safetensors and manifest.json ----

@@ -16,6 +16,24 @@ std::string_view bytes_of(const std::vector<int64_t>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(int64_t)};
 }
 
+template <class Id>
+int32_t largest_of(std::string_view bytes) {
+  const auto* ids = reinterpret_cast<const Id*>(bytes.data());
+  Id largest = 0;
+  for (size_t t = 0; t < bytes.size() / sizeof(Id); ++t) largest = std::max(largest, ids[t]);
+  return largest;
+}
+
+// The same ids in another width (little endian).
+template <class From, class To>
+void convert(std::string_view from, std::string& to) {
+  const size_t n = from.size() / sizeof(From);
+  to.resize(n * sizeof(To));
+  const auto* in = reinterpret_cast<const From*>(from.data());
+  auto* out = reinterpret_cast<To*>(to.data());
+  for (size_t t = 0; t < n; ++t) out[t] = static_cast<To>(in[t]);
+}
+
 fs::path made_folder(const fs::path& folder) {
   std::error_code code;
   fs::create_directories(folder, code);
@@ -74,7 +92,6 @@ void SpillFile::read(int64_t at, char* into, size_t size) {
 SplitWriter::SplitWriter(fs::path path, DatasetInfo info)
     : path_(std::move(path)),
       info_(std::move(info)),
-      width_(info_.vocab_size <= 256 ? 1 : 2),
       first_(made_folder(path_.parent_path())),
       second_(path_.parent_path()) {}
 
@@ -84,23 +101,34 @@ void SplitWriter::append(const Tokens& tokens, Document& document) {
     fail("data", "{}: example {} has {} tokens, expected 1 to {}.", path_.string(), size(), n,
          info_.max_length);
   }
-  int32_t largest = 0;
-  for (int64_t t = 0; t < n; ++t) largest = std::max(largest, tokens[t]);
+  const std::string_view bytes = tokens.bytes();
+  const int32_t largest = tokens.width() == 1 ? largest_of<uint8_t>(bytes) : largest_of<uint16_t>(bytes);
   if (largest >= info_.vocab_size) {
     fail("data", "{}: token {} does not fit the vocabulary of {}.", path_.string(), largest,
          info_.vocab_size);
   }
-  if (tokens.width() == width_) {
-    document.ids.append(tokens.bytes());
+  if (largest > UINT8_MAX && document.width == 1) widen(document);
+  if (tokens.width() == document.width) {
+    document.ids->append(bytes);
   } else {
-    converted_.resize(static_cast<size_t>(n * width_));
-    for (int64_t t = 0; t < n; ++t) {
-      const auto id = static_cast<uint16_t>(tokens[t]);
-      std::memcpy(converted_.data() + t * width_, &id, static_cast<size_t>(width_));  // little endian
+    if (document.width == 1) {
+      convert<uint16_t, uint8_t>(bytes, converted_);
+    } else {
+      convert<uint8_t, uint16_t>(bytes, converted_);
     }
-    document.ids.append(converted_);
+    document.ids->append(converted_);
   }
   document.offsets.push_back(document.offsets.back() + n);
+}
+
+void SplitWriter::widen(Document& document) {
+  auto wide = std::make_unique<SpillFile>(path_.parent_path());
+  document.ids->read_all([&](std::string_view bytes) {
+    convert<uint8_t, uint16_t>(bytes, converted_);
+    wide->append(converted_);
+  });
+  document.ids = std::move(wide);
+  document.width = 2;
 }
 
 void SplitWriter::add_label(int64_t label, bool two) {
@@ -129,24 +157,23 @@ void SplitWriter::add(const Tokens& first, const Tokens& second, int64_t label) 
 std::string SplitWriter::hash() {
   Sha256 hash;
   const auto update = [&](std::string_view bytes) { hash.update(bytes.data(), bytes.size()); };
-  first_.ids.read_all(update);
+  first_.ids->read_all(update);
   update(bytes_of(first_.offsets));
   update(bytes_of(labels_));
   if (second_.offsets.size() > 1) {
-    second_.ids.read_all(update);
+    second_.ids->read_all(update);
     update(bytes_of(second_.offsets));
   }
   return hash.hex();
 }
 
 std::string SplitWriter::commit() {
-  const DType dtype = width_ == 1 ? DType::kU8 : DType::kU16;
   const bool two = second_.offsets.size() > 1;
   info_.sha256 = hash();
   SafetensorsWriter writer(path_, to_metadata(info_));
   const auto add_ids = [&](const char* name, Document& document) {
-    writer.add(name, dtype, {document.offsets.back()},
-               [&](const SafetensorsWriter::Use& use) { document.ids.read_all(use); });
+    writer.add(name, document.width == 1 ? DType::kU8 : DType::kU16, {document.offsets.back()},
+               [&](const SafetensorsWriter::Use& use) { document.ids->read_all(use); });
   };
   add_ids("tokens", first_);
   writer.add("offsets", DType::kI64, {size() + 1}, bytes_of(first_.offsets));

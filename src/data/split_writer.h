@@ -7,9 +7,13 @@
 // A safetensors file begins with the sizes of what follows, and they are known last: tokens go to a nameless
 // file beside the target first and are copied behind the header by `commit`. Offsets and labels stay in
 // memory, 16 bytes an example. Without a commit nothing remains.
+//
+// Ids are stored in one byte as long as they fit into one, whatever the vocabulary: text has 257 ids, but
+// valid UTF-8 never needs the last. The first id above 255 turns its document into two bytes an id.
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -54,8 +58,7 @@ class SpillFile {
 
 class SplitWriter {
  public:
-  // `info` without its sha256. Its vocabulary decides the width of the ids: u8 up to 256 of them, else u16.
-  SplitWriter(fs::path path, DatasetInfo info);
+  SplitWriter(fs::path path, DatasetInfo info);  // `info` without its sha256
 
   // Ids, lengths and labels are held against `info`; a split has one document everywhere or two everywhere.
   void add(const Tokens& first, int64_t label);
@@ -67,17 +70,18 @@ class SplitWriter {
 
  private:
   struct Document {
-    explicit Document(const fs::path& folder) : ids(folder) {}
-    SpillFile ids;
+    explicit Document(const fs::path& folder) : ids(std::make_unique<SpillFile>(folder)) {}
+    std::unique_ptr<SpillFile> ids;
+    int width = 1;  // bytes an id
     std::vector<int64_t> offsets = {0};
   };
   void add_label(int64_t label, bool two);
   void append(const Tokens& tokens, Document& document);
+  void widen(Document& document);
   std::string hash();
 
   fs::path path_;
   DatasetInfo info_;
-  int width_;
   Document first_, second_;
   std::vector<int64_t> labels_;
   std::string converted_;

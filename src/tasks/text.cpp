@@ -52,7 +52,7 @@ class Text : public Task {
     static const TaskInfo info = {
         .name = "text",
         .title = "Text (IMDb)",
-        .version = "1",
+        .version = "2",
         .description =
             "Is a film review positive or negative, read as raw bytes? 25,000 reviews to train on and 25,000 "
             "to test, half of each class, 1,300 bytes on average; 3 % are longer than 4,000 bytes and cut "
@@ -152,9 +152,9 @@ class Text : public Task {
 
   std::vector<std::pair<std::string, std::string>> golden_hashes() const override {
     return {
-        {"tiny/train", "325ab3ce06c0c2dfcc3ebc265e95467e72ae9bf1c4b50b6271ce06fdde17db93"},
-        {"tiny/val", "db5bab46759e58a11f800a0e7c8944e6672cfcff67299fea0b1727f00b15d084"},
-        {"tiny/test", "ccc151470128fcb08cef9ac1b3c3f2298b4bd9f05fe085cef0c66acb082181a1"},
+        {"tiny/train", "430216d958248ee3701f6da22e8054d2a60e81e154f977969b9584a8b56f5981"},
+        {"tiny/val", "f910b67359ad8959a95971a1ffa496b8f17499e8b84cc0f673f51675a502bc2b"},
+        {"tiny/test", "8d9cec7ac6b463268f73ae67732c3dd0175b7f9d088cde2f125ff96bcf89d5ba"},
     };
   }
 };

@@ -17,20 +17,34 @@ DatasetInfo info(int64_t vocab_size) {
 Tokens wide(const std::vector<uint16_t>& ids) { return {std::span<const uint16_t>(ids)}; }
 Tokens narrow(const std::vector<uint8_t>& ids) { return {std::span<const uint8_t>(ids)}; }
 
-TEST(SplitWriter, StoresIdsAsNarrowAsTheVocabularyAllowsWhateverTheyCameAs) {
+TEST(SplitWriter, StoresIdsInOneByteWhateverTheyCameAs) {
   const TempDir folder;
   const std::vector<uint16_t> ids16 = {3, 255, 0};
   const std::vector<uint8_t> ids8 = {3, 255, 0};
-  for (const int64_t vocabulary : {256, 257}) {
-    SplitWriter from_wide(folder / "wide", info(vocabulary)),
-        from_narrow(folder / "narrow", info(vocabulary));
-    from_wide.add(wide(ids16), 1);
-    from_narrow.add(narrow(ids8), 1);
-    EXPECT_EQ(from_wide.commit(), from_narrow.commit());
-    const Dataset data(folder / "wide");
-    EXPECT_EQ(data.tokens(0).width(), vocabulary == 256 ? 1 : 2);
-    EXPECT_EQ(data.tokens(0)[1], 255);
-  }
+  SplitWriter from_wide(folder / "wide", info(257)), from_narrow(folder / "narrow", info(257));
+  from_wide.add(wide(ids16), 1);
+  from_narrow.add(narrow(ids8), 1);
+  EXPECT_EQ(from_wide.commit(), from_narrow.commit());
+  const Dataset data(folder / "wide");
+  EXPECT_EQ(data.tokens(0).width(), 1);
+  EXPECT_EQ(data.tokens(0)[1], 255);
+}
+
+TEST(SplitWriter, TakesTwoBytesFromTheFirstIdThatNeedsThem) {
+  const TempDir folder;
+  SplitWriter writer(folder / "data", info(257));
+  writer.add(wide({1, 255}), wide({7}), 0);
+  writer.add(wide({256, 2}), wide({8, 9}), 1);
+  writer.add(narrow({4}), wide({10}), 0);
+  const std::string sha256 = writer.commit();
+  const Dataset data(folder / "data");
+  EXPECT_EQ(data.compute_sha256(), sha256);
+  EXPECT_EQ(data.tokens(0).width(), 2);
+  EXPECT_EQ(data.tokens2(0).width(), 1) << "the other document has no such id";
+  EXPECT_EQ(data.tokens(0)[1], 255);
+  EXPECT_EQ(data.tokens(1)[0], 256);
+  EXPECT_EQ(data.tokens(2)[0], 4);
+  EXPECT_EQ(data.tokens2(1)[1], 9);
 }
 
 TEST(SplitWriter, WritesMoreThanItsBuffers) {
