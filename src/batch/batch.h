@@ -20,6 +20,7 @@ struct Rows {
   int64_t longest = 0;    // no row is longer
   int64_t pitch = 0;      // where rows lie on a grid [B, pitch]: positions from one to the next; 0: packed
   bool full = false;      // on a grid: without any padding
+  bool gaps = false;      // places rise along a row, but leave some out
 
   static int64_t slot_of(int64_t row, int64_t place) { return (row << 24) + place; }
 };

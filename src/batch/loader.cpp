@@ -2,13 +2,25 @@
 
 #include <chrono>
 #include <numeric>
-
-#include "base/philox.h"
-
 namespace lra {
 namespace {
 
 constexpr size_t kPrefetched = 2;
+
+// Positions are named by their places in the whole sequence, not in what is left of it.
+void put_places(const Dataset& data, std::span<const int64_t> indices, int32_t lead, int64_t first_row,
+                Rows& rows) {
+  rows.gaps = true;
+  const auto* offsets = rows.offsets.const_data_ptr<int32_t>();
+  auto* slots = rows.slots.mutable_data_ptr<int64_t>();
+  for (size_t r = 0; r < indices.size(); ++r) {
+    data.check_places(indices[r]);
+    const Tokens places = data.places(indices[r]);
+    for (int64_t t = 0; t < places.size(); ++t) {
+      slots[offsets[r] + lead + t] = Rows::slot_of(first_row + static_cast<int64_t>(r), lead + places[t]);
+    }
+  }
+}
 
 Sequences gather(const Dataset& data, std::span<const int64_t> indices, bool second,
                  const LayoutOptions& layout, int64_t first_row) {
@@ -26,16 +38,11 @@ Sequences gather(const Dataset& data, std::span<const int64_t> indices, bool sec
     if (layout.cls) *row = static_cast<int32_t>(layout.cls_id);
     tokens_of(indices[r]).copy_to({row + lead, static_cast<size_t>(lengths[r] - lead)});
   }
+  if (data.has_places() && !second) put_places(data, indices, lead, first_row, out.rows);
   return out;
 }
 
 }  // namespace
-
-int64_t shuffled_index(int64_t j, int64_t n, uint64_t seed) {
-  const auto epoch = static_cast<uint64_t>(j / n);
-  return static_cast<int64_t>(permuted(static_cast<uint64_t>(j % n), static_cast<uint64_t>(n), seed,
-                                       stream_id("batch.order") ^ epoch));
-}
 
 Batch collate(const Dataset& data, std::span<const int64_t> indices, const LayoutOptions& layout,
               int64_t first_row) {
@@ -55,7 +62,7 @@ Batch collate(const Dataset& data, std::span<const int64_t> indices, const Layou
 std::vector<Batch> Loader::make(const Dataset& data, const LoaderOptions& options, int64_t step) {
   std::vector<int64_t> indices(static_cast<size_t>(options.batch));
   for (int64_t r = 0; r < options.batch; ++r) {
-    indices[static_cast<size_t>(r)] = shuffled_index(step * options.batch + r, data.size(), options.seed);
+    indices[static_cast<size_t>(r)] = options.example(step, r, data.size());
   }
   std::vector<Batch> parts;
   for (int64_t m = 0; m < options.micro_batches; ++m) {

@@ -13,13 +13,10 @@
 #include <vector>
 
 #include "batch/batch.h"
+#include "batch/order.h"
 #include "data/dataset.h"
 
 namespace lra {
-
-// The j-th example of a training run: epoch after epoch, each a fresh permutation. Batches run across the end
-// of an epoch.
-int64_t shuffled_index(int64_t j, int64_t n, uint64_t seed);
 
 // Rows in the order of `indices`; the first is row `first_row` of the whole batch.
 Batch collate(const Dataset& data, std::span<const int64_t> indices, const LayoutOptions& layout,
@@ -30,6 +27,12 @@ struct LoaderOptions {
   int64_t micro_batches = 1;  // parts it is split into
   uint64_t seed = 0;
   LayoutOptions layout;
+  bool shuffle_batches = false;  // instead of examples: example_at
+
+  int64_t frozen() const { return shuffle_batches ? batch : 0; }
+  int64_t example(int64_t step, int64_t row, int64_t n) const {
+    return example_at(step * batch + row, n, seed, frozen());
+  }
 };
 
 class Loader {

@@ -133,7 +133,7 @@ Sequences fill_up(const Sequences& packed, int64_t capacity, const Tail& tail) {
 int64_t step_tokens(const Dataset& data, const LoaderOptions& options, int64_t step) {
   int64_t tokens = 0;
   for (int64_t r = 0; r < options.batch; ++r) {
-    const int64_t i = shuffled_index(step * options.batch + r, data.size(), options.seed);
+    const int64_t i = options.example(step, r, data.size());
     tokens += data.tokens(i).size() + (data.has_second() ? data.tokens2(i).size() : 0);
   }
   return tokens;

@@ -281,6 +281,7 @@ class Data : public Verb {
     };
     Json row = {{"index", i}, {"label", data.label(i)}, {"tokens", ids(data.tokens(i))}};
     if (data.has_second()) row["tokens2"] = ids(data.tokens2(i));
+    if (data.has_places()) row["places"] = ids(data.places(i));
     return row;
   }
 

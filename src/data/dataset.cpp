@@ -13,7 +13,7 @@
 namespace lra {
 namespace {
 
-// The identity of a split: tokens, offsets, labels, tokens2, offsets2, as interface and metadata promise.
+// The identity of a split: tokens, offsets, labels, tokens2, offsets2, places, as interface and metadata promise.
 std::string hash_in_order(std::initializer_list<std::string_view> tensors) {
   Sha256 hash;
   for (const std::string_view bytes : tensors) hash.update(bytes.data(), bytes.size());
@@ -153,6 +153,7 @@ Dataset::Dataset(const fs::path& path) : file_(path) {
     offsets2_ = read_numbers("offsets2");
     tokens2_ = read_tokens("tokens2", offsets2_);
   }
+  if (file_.contains("places")) places_ = read_tokens("places", offsets_);
 }
 
 Tokens Dataset::slice(const TensorView& tokens, std::span<const int64_t> offsets, int64_t i) {
@@ -163,7 +164,17 @@ Tokens Dataset::slice(const TensorView& tokens, std::span<const int64_t> offsets
 
 std::string Dataset::compute_sha256() const {
   return hash_in_order({tokens_.bytes, bytes_of(offsets_), bytes_of(labels_),
-                        tokens2_ ? tokens2_->bytes : std::string_view(), bytes_of(offsets2_)});
+                        tokens2_ ? tokens2_->bytes : std::string_view(), bytes_of(offsets2_),
+                        places_ ? places_->bytes : std::string_view()});
+}
+
+void Dataset::check_places(int64_t i) const {
+  const Tokens all = places(i);
+  for (int64_t t = 0; t < all.size(); ++t) {
+    if (all[t] < info_.max_length && (t == 0 || all[t] > all[t - 1])) continue;
+    fail("data", "{}: example {} has the place {} at position {}, expected rising places below {}.",
+         path().string(), i, all[t], t, info_.max_length);
+  }
 }
 
 void Dataset::check_contents() const {
@@ -176,8 +187,10 @@ void Dataset::check_contents() const {
     }
   };
   for (int64_t i = 0; i < size(); ++i) {
-    check(tokens(i), i);
+    const bool all_padding = has_places() && length(i) == 1;  // it keeps one token
+    if (!all_padding) check(tokens(i), i);
     if (has_second()) check(tokens2(i), i);
+    if (has_places()) check_places(i);
   }
 }
 

@@ -5,6 +5,8 @@
 //   offsets i64 [n+1]                sequence i is tokens[offsets[i] : offsets[i+1]]
 //   labels  i64 [n]
 //   tokens2, offsets2                the second document where the task has one
+//   places  u8 or u16, flat          where padding inside of sequences was left out: each token's place in
+//                                    the whole sequence, rising; without it token t stands at place t
 //
 // The metadata names task, version, variant, split, options, seed, source and `sha256`: the hash of the
 // tensors' bytes in the order above, which is the data's identity in every result.
@@ -81,11 +83,16 @@ class Dataset {
   Tokens tokens(int64_t i) const { return slice(tokens_, offsets_, i); }
   Tokens tokens2(int64_t i) const { return slice(*tokens2_, offsets2_, i); }
   bool has_second() const { return tokens2_.has_value(); }
+  Tokens places(int64_t i) const { return slice(*places_, offsets_, i); }
+  bool has_places() const { return places_.has_value(); }
   int64_t label(int64_t i) const { return labels_[static_cast<size_t>(i)]; }
   int64_t length(int64_t i) const {
     return offsets_[static_cast<size_t>(i) + 1] - offsets_[static_cast<size_t>(i)];
   }
   int64_t total_tokens() const { return offsets_.back(); }
+
+  // Places choose rows of a table of positions: throws unless they rise and stay below max_length.
+  void check_places(int64_t i) const;
 
   const DatasetInfo& info() const { return info_; }
   const fs::path& path() const { return file_.path(); }
@@ -100,7 +107,7 @@ class Dataset {
 
   SafetensorsFile file_;
   TensorView tokens_;
-  std::optional<TensorView> tokens2_;
+  std::optional<TensorView> tokens2_, places_;
   std::span<const int64_t> offsets_, offsets2_, labels_;
   DatasetInfo info_;
 };

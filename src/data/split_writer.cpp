@@ -89,16 +89,51 @@ void SpillFile::read(int64_t at, char* into, size_t size) {
 
 // ---- SplitWriter ----
 
-SplitWriter::SplitWriter(fs::path path, DatasetInfo info)
+void SplitWriter::Numbers::append(const Tokens& numbers, int32_t largest) {
+  if (largest > UINT8_MAX && width_ == 1) widen();
+  if (numbers.width() == width_) return file_->append(numbers.bytes());
+  if (width_ == 1) {
+    convert<uint16_t, uint8_t>(numbers.bytes(), converted_);
+  } else {
+    convert<uint8_t, uint16_t>(numbers.bytes(), converted_);
+  }
+  file_->append(converted_);
+}
+
+void SplitWriter::Numbers::widen() {
+  auto wide = std::make_unique<SpillFile>(folder_);
+  file_->read_all([&](std::string_view bytes) {
+    convert<uint8_t, uint16_t>(bytes, converted_);
+    wide->append(converted_);
+  });
+  file_ = std::move(wide);
+  width_ = 2;
+}
+
+SplitWriter::SplitWriter(fs::path path, DatasetInfo info, Padding padding)
     : path_(std::move(path)),
       info_(std::move(info)),
       first_(made_folder(path_.parent_path())),
-      second_(path_.parent_path()) {}
+      second_(path_.parent_path()) {
+  if (padding == Padding::kInside) places_.emplace(path_.parent_path());
+}
+
+Tokens SplitWriter::without_padding(const Tokens& tokens) {
+  kept_.clear();
+  kept_at_.clear();
+  for (int64_t t = 0; t < tokens.size(); ++t) {
+    // A sequence has at least one token: of one that is all padding the first stays.
+    if (tokens[t] == info_.pad_id && !(t == tokens.size() - 1 && kept_.empty())) continue;
+    kept_.push_back(static_cast<uint16_t>(tokens[t]));
+    kept_at_.push_back(static_cast<uint16_t>(tokens[t] == info_.pad_id ? 0 : t));
+  }
+  places_->append(std::span<const uint16_t>(kept_at_), kept_at_.back());
+  return std::span<const uint16_t>(kept_);
+}
 
 void SplitWriter::append(const Tokens& tokens, Document& document) {
-  const int64_t n = tokens.size();
-  if (n < 1 || n > info_.max_length) {
-    fail("data", "{}: example {} has {} tokens, expected 1 to {}.", path_.string(), size(), n,
+  if (tokens.size() < 1 || tokens.size() > info_.max_length) {
+    fail("data", "{}: example {} has {} tokens, expected 1 to {}.", path_.string(), size(), tokens.size(),
          info_.max_length);
   }
   const std::string_view bytes = tokens.bytes();
@@ -107,28 +142,9 @@ void SplitWriter::append(const Tokens& tokens, Document& document) {
     fail("data", "{}: token {} does not fit the vocabulary of {}.", path_.string(), largest,
          info_.vocab_size);
   }
-  if (largest > UINT8_MAX && document.width == 1) widen(document);
-  if (tokens.width() == document.width) {
-    document.ids->append(bytes);
-  } else {
-    if (document.width == 1) {
-      convert<uint16_t, uint8_t>(bytes, converted_);
-    } else {
-      convert<uint8_t, uint16_t>(bytes, converted_);
-    }
-    document.ids->append(converted_);
-  }
-  document.offsets.push_back(document.offsets.back() + n);
-}
-
-void SplitWriter::widen(Document& document) {
-  auto wide = std::make_unique<SpillFile>(path_.parent_path());
-  document.ids->read_all([&](std::string_view bytes) {
-    convert<uint8_t, uint16_t>(bytes, converted_);
-    wide->append(converted_);
-  });
-  document.ids = std::move(wide);
-  document.width = 2;
+  const Tokens stored = places_ ? without_padding(tokens) : tokens;
+  document.ids.append(stored, largest);
+  document.offsets.push_back(document.offsets.back() + stored.size());
 }
 
 void SplitWriter::add_label(int64_t label, bool two) {
@@ -149,6 +165,7 @@ void SplitWriter::add(const Tokens& first, int64_t label) {
 }
 
 void SplitWriter::add(const Tokens& first, const Tokens& second, int64_t label) {
+  if (places_) fail("data", "{}: padding inside of two documents has no form.", path_.string());
   add_label(label, true);
   append(first, first_);
   append(second, second_);
@@ -157,13 +174,14 @@ void SplitWriter::add(const Tokens& first, const Tokens& second, int64_t label) 
 std::string SplitWriter::hash() {
   Sha256 hash;
   const auto update = [&](std::string_view bytes) { hash.update(bytes.data(), bytes.size()); };
-  first_.ids->read_all(update);
+  first_.ids.file().read_all(update);
   update(bytes_of(first_.offsets));
   update(bytes_of(labels_));
   if (second_.offsets.size() > 1) {
-    second_.ids->read_all(update);
+    second_.ids.file().read_all(update);
     update(bytes_of(second_.offsets));
   }
+  if (places_) places_->file().read_all(update);
   return hash.hex();
 }
 
@@ -171,17 +189,18 @@ std::string SplitWriter::commit() {
   const bool two = second_.offsets.size() > 1;
   info_.sha256 = hash();
   SafetensorsWriter writer(path_, to_metadata(info_));
-  const auto add_ids = [&](const char* name, Document& document) {
-    writer.add(name, document.width == 1 ? DType::kU8 : DType::kU16, {document.offsets.back()},
-               [&](const SafetensorsWriter::Use& use) { document.ids->read_all(use); });
+  const auto add_numbers = [&](const char* name, const Numbers& numbers, int64_t count) {
+    writer.add(name, numbers.dtype(), {count},
+               [&](const SafetensorsWriter::Use& use) { numbers.file().read_all(use); });
   };
-  add_ids("tokens", first_);
+  add_numbers("tokens", first_.ids, first_.offsets.back());
   writer.add("offsets", DType::kI64, {size() + 1}, bytes_of(first_.offsets));
   writer.add("labels", DType::kI64, {size()}, bytes_of(labels_));
   if (two) {
-    add_ids("tokens2", second_);
+    add_numbers("tokens2", second_.ids, second_.offsets.back());
     writer.add("offsets2", DType::kI64, {size() + 1}, bytes_of(second_.offsets));
   }
+  if (places_) add_numbers("places", *places_, first_.offsets.back());
   writer.commit();
   return info_.sha256;
 }

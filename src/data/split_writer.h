@@ -10,10 +10,14 @@
 //
 // Ids are stored in one byte as long as they fit into one, whatever the vocabulary: text has 257 ids, but
 // valid UTF-8 never needs the last. The first id above 255 turns its document into two bytes an id.
+//
+// With `Padding::kInside` ids that are padding (black pixels, as the arena's released code takes them) are left
+// out wherever they stand, and the tensor `places` says where in their sequence the others stood.
 #pragma once
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,9 +60,12 @@ class SpillFile {
   std::string buffer_;
 };
 
+enum class Padding { kNone, kInside };
+
 class SplitWriter {
  public:
-  SplitWriter(fs::path path, DatasetInfo info);  // `info` without its sha256
+  // `info` without its sha256.
+  SplitWriter(fs::path path, DatasetInfo info, Padding padding = Padding::kNone);
 
   // Ids, lengths and labels are held against `info`; a split has one document everywhere or two everywhere.
   void add(const Tokens& first, int64_t label);
@@ -69,22 +76,37 @@ class SplitWriter {
   std::string commit();  // the sha256 of the tensors
 
  private:
+  // Numbers below 65536 in one byte each, or two from the first on that needs them.
+  class Numbers {
+   public:
+    explicit Numbers(const fs::path& folder) : folder_(folder), file_(std::make_unique<SpillFile>(folder)) {}
+    void append(const Tokens& numbers, int32_t largest);
+    DType dtype() const { return width_ == 1 ? DType::kU8 : DType::kU16; }
+    SpillFile& file() const { return *file_; }
+
+   private:
+    void widen();
+    fs::path folder_;
+    std::unique_ptr<SpillFile> file_;
+    int width_ = 1;
+    std::string converted_;
+  };
   struct Document {
-    explicit Document(const fs::path& folder) : ids(std::make_unique<SpillFile>(folder)) {}
-    std::unique_ptr<SpillFile> ids;
-    int width = 1;  // bytes an id
+    explicit Document(const fs::path& folder) : ids(folder) {}
+    Numbers ids;
     std::vector<int64_t> offsets = {0};
   };
   void add_label(int64_t label, bool two);
   void append(const Tokens& tokens, Document& document);
-  void widen(Document& document);
+  Tokens without_padding(const Tokens& tokens);  // its places go to places_
   std::string hash();
 
   fs::path path_;
   DatasetInfo info_;
   Document first_, second_;
+  std::optional<Numbers> places_;
   std::vector<int64_t> labels_;
-  std::string converted_;
+  std::vector<uint16_t> kept_, kept_at_;
 };
 
 }  // namespace lra

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/threads.h"
+#include "tasks/pixels.h"
 
 namespace lra {
 namespace {
@@ -30,27 +31,27 @@ double accuracy_of_majority(const Dataset& train, const Dataset& test) {
 }
 
 double nearest_class_mean(const Dataset& train, const Dataset& test) {
-  const int64_t length = train.info().max_length;
+  const int64_t pixels = side_of(train) * side_of(train);
   const std::vector<int64_t> counts = label_counts(train);
-  std::vector<std::vector<double>> means(counts.size(), std::vector<double>(static_cast<size_t>(length)));
+  std::vector<std::vector<double>> means(counts.size(), std::vector<double>(static_cast<size_t>(pixels)));
   for (int64_t i = 0; i < train.size(); ++i) {
-    const Tokens tokens = train.tokens(i);
+    const GrayImage image = picture_of(train, i);
     auto& mean = means[static_cast<size_t>(train.label(i))];
-    for (int64_t t = 0; t < tokens.size(); ++t) mean[static_cast<size_t>(t)] += tokens[t];
+    for (size_t t = 0; t < image.pixels.size(); ++t) mean[t] += image.pixels[t];
   }
   for (size_t c = 0; c < means.size(); ++c) {
     for (double& value : means[c]) value /= static_cast<double>(std::max<int64_t>(counts[c], 1));
   }
   std::atomic<int64_t> right = 0;
   parallel_items(test.size(), [&](int64_t i) {
-    const Tokens tokens = test.tokens(i);
+    const GrayImage image = picture_of(test, i);
     double best = 0;
     int64_t nearest = -1;
     for (size_t c = 0; c < means.size(); ++c) {
       if (counts[c] == 0) continue;
       double distance = 0;
-      for (int64_t t = 0; t < tokens.size(); ++t) {
-        const double d = tokens[t] - means[c][static_cast<size_t>(t)];
+      for (size_t t = 0; t < image.pixels.size(); ++t) {
+        const double d = image.pixels[t] - means[c][t];
         distance += d * d;
       }
       if (nearest < 0 || distance < best) best = distance, nearest = static_cast<int64_t>(c);

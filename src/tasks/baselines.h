@@ -11,7 +11,7 @@ double accuracy_of_majority(const Dataset& train, const Dataset& test);
 // documents on how much that differs.
 double bag_of_bytes(const Dataset& train, const Dataset& test);
 
-// Fixed length: the class whose mean over train is nearest, token by token.
+// Square images (tasks/pixels.h): the class whose mean image over train is nearest.
 double nearest_class_mean(const Dataset& train, const Dataset& test);
 
 }  // namespace lra

@@ -31,9 +31,10 @@ class Image : public Task {
     return info;
   }
   TaskInfo info_for(const TaskOptions& options) const override {
+    const auto& mine = dynamic_cast<const Options&>(options);
     TaskInfo changed = info();
-    const int64_t side = dynamic_cast<const Options&>(options).side;
-    changed.max_length = side * side;
+    changed.max_length = mine.side * mine.side;
+    if (mine.zero_is_pad) changed.pad_id = 0, changed.padding_inside = true;
     return changed;
   }
 

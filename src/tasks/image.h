@@ -19,7 +19,7 @@ inline constexpr int64_t kClasses = 10, kPublishedSide = 32;
 struct Options : TaskOptions {
   std::string gray = "tf";
   int64_t side = kPublishedSide;
-  bool drop_remainder = false;
+  bool drop_remainder = false, zero_is_pad = false;
 
   void visit(Fields& f) override {
     f.choice("gray", gray, {"tf", "pil"},
@@ -29,6 +29,8 @@ struct Options : TaskOptions {
               "pixels of a side; 16, 8 and 4 are means over squares of the published 32");
     f.flag("drop_remainder", drop_remainder,
            "cut val and test to whole batches of 256 images, as the released code evaluates them");
+    f.flag("zero_is_pad", zero_is_pad,
+           "leave black pixels out of the row, as the released code masks them; the others keep their places");
   }
 };
 inline constexpr int64_t kBatch = 256;  // of the released code

@@ -75,6 +75,8 @@ DatasetInfo common_info(const TaskInfo& task, const DataFolder& folder, const Re
   return info;
 }
 
+Padding padding_of(const TaskInfo& task) { return task.padding_inside ? Padding::kInside : Padding::kNone; }
+
 // One variant's place on disk while it is being written. In the task's folder:
 //
 //   .VARIANT.lock      held while a process works on it
@@ -119,13 +121,14 @@ class DataWriter : public DataSink {
   }
 
   // `recipe` decides whether a lasting scratch folder of an earlier attempt fits this one.
-  void begin(const DatasetInfo& common, Json recipe) {
+  void begin(const DatasetInfo& common, Padding padding, Json recipe) {
     remove(partial_);
     recipe_ = std::move(recipe);
     for (const char* split : kSplits) {
       DatasetInfo info = common;
       info.split = split;
-      splits_.push_back(std::make_unique<SplitWriter>(partial_ / fmt::format("{}.safetensors", split), info));
+      const fs::path file = partial_ / fmt::format("{}.safetensors", split);
+      splits_.push_back(std::make_unique<SplitWriter>(file, info, padding));
       infos_.push_back(std::move(info));
     }
   }
@@ -285,7 +288,8 @@ DataFolder make_data(const Task& task, const fs::path& root, const MakeRequest& 
     return folder;  // another process was faster
   writer.check_target(request.force);
   const Json head = manifest_head(task, folder, recipe);
-  writer.begin(common_info(task.info_for(*options), folder, recipe),
+  const TaskInfo info = task.info_for(*options);
+  writer.begin(common_info(info, folder, recipe), padding_of(info),
                {{"head", head}, {"counts", {counts.train, counts.val, counts.test}}});
   writer.finish(head, task.make(*options, counts, request.seed, writer));
   return folder;
@@ -307,7 +311,8 @@ DataFolder import_data(const Task& task, const fs::path& root, const fs::path& f
   DataWriter writer(folder);
   writer.check_target(request.force);
   const Json head = manifest_head(task, folder, recipe);
-  writer.begin(common_info(task.info_for(*options), folder, recipe), head);
+  const TaskInfo info = task.info_for(*options);
+  writer.begin(common_info(info, folder, recipe), padding_of(info), head);
   writer.finish(head, task.import(*options, from, writer));
   return folder;
 }

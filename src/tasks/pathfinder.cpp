@@ -36,9 +36,10 @@ class Pathfinder : public Task {
   }
   const TaskInfo& info() const override { return info_; }
   TaskInfo info_for(const TaskOptions& options) const override {
+    const auto& mine = dynamic_cast<const Options&>(options);
     TaskInfo changed = info_;
-    const int64_t side = dynamic_cast<const Options&>(options).side;
-    changed.max_length = side * side;
+    changed.max_length = mine.side * mine.side;
+    if (mine.zero_is_pad) changed.pad_id = 0, changed.padding_inside = true;
     return changed;
   }
 
@@ -72,7 +73,7 @@ class Pathfinder : public Task {
 
   std::string show(const Dataset& data, int64_t index) const override {
     const int64_t side = side_of(data);
-    const MarkerPair m = find_markers(data.tokens(index), side);
+    const MarkerPair m = find_markers(picture_of(data, index).pixels, side);
     return fmt::format("label {} ({}), markers near row {} column {} and row {} column {}, {} by {} pixels\n",
                        data.label(index), data.label(index) == 1 ? "one snake" : "two snakes", m.y[0], m.x[0],
                        m.y[1], m.x[1], side, side);

@@ -7,6 +7,7 @@
 //   pathfinder_stats   where the markers are, and what their distance is worth
 //   pathfinder         the tasks themselves
 #pragma once
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,7 @@ namespace lra::pathfinder {
 struct Options : TaskOptions {
   int64_t side = 32, levels = 256;
   std::string difficulty = "hard";
-  bool drop_remainder = false;
+  bool drop_remainder = false, zero_is_pad = false;
 
   void visit(Fields& f) override {
     f.integer("side", side, 16, 256, "pixels of a side: 32, 64, 128 or 256; 16 is for tests and the demo");
@@ -27,6 +28,8 @@ struct Options : TaskOptions {
     f.integer("levels", levels, 2, 256, "gray values that made images use; the benchmark has all 256");
     f.flag("drop_remainder", drop_remainder,
            "cut val and test to whole batches of 512 images, as the released code evaluates them");
+    f.flag("zero_is_pad", zero_is_pad,
+           "leave black pixels out of the row, as the released code masks them; the others keep their places");
   }
   Parameters parameters() const {
     return parameters_of(static_cast<int>(side), difficulty_named(difficulty));
@@ -46,7 +49,7 @@ struct MarkerPair {
   int64_t y[2] = {}, x[2] = {};
   double distance() const;
 };
-MarkerPair find_markers(const Tokens& pixels, int64_t side);
+MarkerPair find_markers(std::span<const uint8_t> image, int64_t side);
 
 Stats image_stats(const std::vector<const Dataset*>& splits, const Json& notes);
 // The best threshold on the markers' distance.

@@ -14,8 +14,9 @@ constexpr int64_t kMostFitted = 20'000;  // images of train: more move the thres
 std::vector<double> distances(const Dataset& data, int64_t n) {
   std::vector<double> all(static_cast<size_t>(n));
   const int64_t side = side_of(data);
-  parallel_items(
-      n, [&](int64_t i) { all[static_cast<size_t>(i)] = find_markers(data.tokens(i), side).distance(); });
+  parallel_items(n, [&](int64_t i) {
+    all[static_cast<size_t>(i)] = find_markers(picture_of(data, i).pixels, side).distance();
+  });
   return all;
 }
 
@@ -30,7 +31,8 @@ double MarkerPair::distance() const {
 
 // A marker is the only thing as thick as a disk of its radius: where it is, the darkest pixel of such a disk
 // is bright. Of equally bright places the one with the brightest surroundings counts.
-MarkerPair find_markers(const Tokens& pixels, int64_t side) {
+MarkerPair find_markers(std::span<const uint8_t> image, int64_t side) {
+  const Tokens pixels(image);
   const double radius = side <= 32 ? 1.5 : side <= 64 ? 2.5 : side <= 128 ? 3 : 5;
   const auto reach = static_cast<int64_t>(radius);
   struct Place {

@@ -32,6 +32,7 @@ struct TaskInfo {
   int64_t vocab_size = 0, num_classes = 0, max_length = 0;
   std::optional<int64_t> pad_id;
   bool two_inputs = false;
+  bool padding_inside = false;  // pad_id may stand anywhere in an example and is left out of the data
 };
 
 // Options that change the data's bits. They are visited under the task's name (`listops.brackets`), stored

@@ -62,17 +62,33 @@ struct Repeats {
   std::string first_shared;
 };
 
+// Splits may store their ids in different widths: examples are compared by ids, not by bytes.
+bool same_ids(const Tokens& a, const Tokens& b) {
+  if (a.width() == b.width()) return a.bytes() == b.bytes();
+  bool same = a.size() == b.size();
+  for (int64_t t = 0; same && t < a.size(); ++t) same = a[t] == b[t];
+  return same;
+}
+
 bool same_tokens(const Dataset& a, int64_t i, const Dataset& b, int64_t j) {
-  return a.tokens(i).bytes() == b.tokens(j).bytes() &&
-         (!a.has_second() || a.tokens2(i).bytes() == b.tokens2(j).bytes());
+  return same_ids(a.tokens(i), b.tokens(j)) && (!a.has_second() || same_ids(a.tokens2(i), b.tokens2(j))) &&
+         (!a.has_places() || same_ids(a.places(i), b.places(j)));
+}
+
+uint64_t hash_of(const Tokens& tokens, uint64_t before, std::vector<uint16_t>& wide) {
+  if (tokens.width() == 2) return content_hash(tokens.bytes(), before);
+  wide.resize(static_cast<size_t>(tokens.size()));
+  for (int64_t t = 0; t < tokens.size(); ++t) wide[static_cast<size_t>(t)] = static_cast<uint16_t>(tokens[t]);
+  return content_hash(Tokens(std::span<const uint16_t>(wide)).bytes(), before);
 }
 
 Repeats find_repeats(const std::vector<Dataset>& splits) {
   std::vector<Fingerprint> all;
+  std::vector<uint16_t> wide;
   for (size_t s = 0; s < splits.size(); ++s) {
     for (int64_t i = 0; i < splits[s].size(); ++i) {
-      uint64_t hash = content_hash(splits[s].tokens(i).bytes());
-      if (splits[s].has_second()) hash = content_hash(splits[s].tokens2(i).bytes(), hash);
+      uint64_t hash = hash_of(splits[s].tokens(i), 0, wide);
+      if (splits[s].has_second()) hash = hash_of(splits[s].tokens2(i), hash, wide);
       all.push_back({hash, s, i});
     }
   }

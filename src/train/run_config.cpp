@@ -89,6 +89,8 @@ void TrainConfig::visit(Fields& f) {
   f.integer("batch", batch, 1, 1 << 20, "examples an update");
   f.integer("micro_batches", micro_batches, 1, 1 << 20,
             "parts a batch is computed in, one after the other, to save memory");
+  f.choice("shuffle", shuffle, {"examples", "batches"},
+           "what an epoch shuffles; batches: their composition stays, as the released code has it on images");
   f.choice("schedule", schedule, {"rsqrt", "cosine", "constant"}, "learning-rate schedule");
   f.real("learning_rate", learning_rate, 0, 100, "the schedule's constant c");
   f.integer("warmup", warmup, 0, kMany, "updates over which the rate rises linearly");

@@ -16,6 +16,7 @@ struct TrainConfig {
   int64_t stop_after = 0;     // stop earlier, with the schedule unchanged (--steps); 0: at `steps`
   int64_t batch = 32;         // examples an update
   int64_t micro_batches = 1;  // parts a batch is computed in
+  std::string shuffle = "examples";
   std::string schedule = "rsqrt";
   double learning_rate = 0.05;
   int64_t warmup = 1000;

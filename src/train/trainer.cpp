@@ -111,7 +111,8 @@ class Trainer {
  private:
   uint64_t seed() const { return static_cast<uint64_t>(config_.seed); }
   LoaderOptions loader_options() const {
-    return {config_.train.batch, config_.train.micro_batches, seed(), session_.model->layout()};
+    return {config_.train.batch, config_.train.micro_batches, seed(), session_.model->layout(),
+            config_.train.shuffle == "batches"};
   }
   std::string config_hash() { return sha256_hex(to_yaml(config_.tree())); }
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "data/split_writer.h"
 #include "support/temp_dir.h"
 
 namespace lra {
@@ -26,7 +27,7 @@ Dataset numbered(const TempDir& dir, int64_t n) {
 TEST(ShuffleTest, AnEpochVisitsEveryExampleOnce) {
   for (const int64_t n : {1, 2, 7, 64, 1000}) {
     std::set<int64_t> seen;
-    for (int64_t j = 3 * n; j < 4 * n; ++j) seen.insert(shuffled_index(j, n, 9));
+    for (int64_t j = 3 * n; j < 4 * n; ++j) seen.insert(example_at(j, n, 9));
     EXPECT_EQ(static_cast<int64_t>(seen.size()), n);
   }
 }
@@ -34,11 +35,49 @@ TEST(ShuffleTest, AnEpochVisitsEveryExampleOnce) {
 TEST(ShuffleTest, EpochsAndSeedsDiffer) {
   int same_epoch = 0, same_seed = 0;
   for (int64_t j = 0; j < 1000; ++j) {
-    same_epoch += shuffled_index(j, 1000, 1) == shuffled_index(j + 1000, 1000, 1);
-    same_seed += shuffled_index(j, 1000, 1) == shuffled_index(j, 1000, 2);
+    same_epoch += example_at(j, 1000, 1) == example_at(j + 1000, 1000, 1);
+    same_seed += example_at(j, 1000, 1) == example_at(j, 1000, 2);
   }
   EXPECT_LT(same_epoch, 10);
   EXPECT_LT(same_seed, 10);
+}
+
+TEST(ShuffleTest, FrozenBatchesKeepTheirCompositionAndCoverAnEpoch) {
+  constexpr int64_t n = 103, batch = 10;
+  std::set<int64_t> seen;
+  bool in_order = true;
+  for (int64_t step = 0; step < n / batch; ++step) {
+    const int64_t first = example_at(step * batch, n, 3, batch);
+    in_order = in_order && first == step * batch;
+    for (int64_t r = 0; r < batch; ++r) {
+      EXPECT_EQ(example_at(step * batch + r, n, 3, batch), (first + r) % n);
+      seen.insert((first + r) % n);
+    }
+  }
+  EXPECT_EQ(seen.size(), 100u) << "what is left over opens the next epoch";
+  EXPECT_TRUE(seen.count(99) == 1 && seen.count(100) == 0);
+  EXPECT_FALSE(in_order);
+}
+
+TEST(CollateTest, NamesPositionsByTheirPlacesWherePaddingWasLeftOut) {
+  const TempDir dir;
+  DatasetInfo info;
+  info.task = "image", info.version = "1", info.variant = "test", info.split = "train", info.source = "test";
+  info.vocab_size = 256, info.num_classes = 2, info.max_length = 4, info.pad_id = 0;
+  SplitWriter writer(dir / "train.safetensors", info, Padding::kInside);
+  const std::vector<uint16_t> one = {0, 8, 0, 5}, two = {7, 0, 0, 0};
+  writer.add(std::span<const uint16_t>(one), 1);
+  writer.add(std::span<const uint16_t>(two), 0);
+  writer.commit();
+  const Dataset data(dir / "train.safetensors");
+  const Batch batch = collate(data, std::vector<int64_t>{0, 1}, {true, true, 256}, 4);
+  EXPECT_TRUE(torch::equal(batch.input.tokens, torch::tensor({256, 8, 5, 256, 7}, torch::kInt)));
+  EXPECT_TRUE(batch.input.rows.gaps);
+  std::vector<int64_t> expected;
+  for (const auto& [row, place] : {std::pair(4, 0), {4, 2}, {4, 4}, {5, 0}, {5, 1}}) {
+    expected.push_back(Rows::slot_of(row, place));
+  }
+  EXPECT_TRUE(torch::equal(batch.input.rows.slots, torch::tensor(expected)));
 }
 
 TEST(CollateTest, PacksRowsEndToEndWithClsFirst) {

@@ -47,6 +47,28 @@ TEST(SplitWriter, TakesTwoBytesFromTheFirstIdThatNeedsThem) {
   EXPECT_EQ(data.tokens2(1)[1], 9);
 }
 
+TEST(SplitWriter, LeavesOutPaddingAndRemembersWhereTheOthersStood) {
+  const TempDir folder;
+  DatasetInfo pixels = info(256);
+  pixels.pad_id = 0;
+  SplitWriter writer(folder / "data", pixels, Padding::kInside);
+  std::vector<uint8_t> row(300);
+  row[2] = 9, row[299] = 7;
+  writer.add(narrow(row), 1);
+  writer.add(narrow({0, 0}), 0);  // all padding: one token stays
+  const std::string sha256 = writer.commit();
+  const Dataset data(folder / "data");
+  EXPECT_EQ(data.compute_sha256(), sha256);
+  EXPECT_NO_THROW(data.check_contents());
+  ASSERT_EQ(data.length(0), 2);
+  EXPECT_EQ(data.tokens(0)[0], 9);
+  EXPECT_EQ(data.places(0)[0], 2);
+  EXPECT_EQ(data.tokens(0)[1], 7);
+  EXPECT_EQ(data.places(0)[1], 299);
+  ASSERT_EQ(data.length(1), 1);
+  EXPECT_EQ(data.places(1)[0], 0);
+}
+
 TEST(SplitWriter, WritesMoreThanItsBuffers) {
   const TempDir folder;
   SplitWriter writer(folder / "big", info(257));

@@ -142,7 +142,7 @@ TEST(PathfinderMarkers, AreFoundWhereTheGeneratorPutThem) {
     int found = 0, images = 100;
     for (int i = 0; i < images; ++i) {
       const Drawn drawn = generator.draw(0, static_cast<uint64_t>(i), pixels.data());
-      const MarkerPair pair = find_markers(Tokens{std::span<const uint8_t>(pixels)}, side);
+      const MarkerPair pair = find_markers(pixels, side);
       const double dy = drawn.markers[0].y - drawn.markers[1].y, dx = drawn.markers[0].x - drawn.markers[1].x;
       found += std::abs(pair.distance() - std::sqrt(dy * dy + dx * dx)) < 2 ? 1 : 0;
     }

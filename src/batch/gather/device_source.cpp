@@ -31,11 +31,17 @@ DeviceDataset::Document upload(const Dataset& data, bool second, const torch::De
   std::vector<int64_t> offsets = {0};
   for (int64_t i = 0; i < data.size(); ++i) offsets.push_back(offsets.back() + tokens_of(i).size());
   // Sequences lie end to end (data/dataset.h): the first example's tokens are where all begin.
-  const Tokens first = tokens_of(0);
+  const auto upload_all = [&](const Tokens& first) {
+    return uploaded(first.bytes().data(), offsets.back() * first.width(), torch::kByte, device);
+  };
   DeviceDataset::Document document;
-  document.token_bytes = static_cast<int>(static_cast<int64_t>(first.bytes().size()) / first.size());
-  document.tokens =
-      uploaded(first.bytes().data(), offsets.back() * document.token_bytes, torch::kByte, device);
+  document.token_bytes = tokens_of(0).width();
+  document.tokens = upload_all(tokens_of(0));
+  if (data.has_places() && !second) {
+    for (int64_t i = 0; i < data.size(); ++i) data.check_places(i);
+    document.place_bytes = data.places(0).width();
+    document.places = upload_all(data.places(0));
+  }
   document.offsets = uploaded(offsets.data(), static_cast<int64_t>(offsets.size()), torch::kLong, device);
   return document;
 }
@@ -53,7 +59,8 @@ DeviceDataset::DeviceDataset(const Dataset& data, const torch::Device& device) {
 
 int64_t DeviceDataset::bytes() const {
   int64_t sum = 0;
-  for (const Tensor& t : {first_.tokens, first_.offsets, second_.tokens, second_.offsets, labels_}) {
+  for (const Tensor& t :
+       {first_.tokens, first_.places, first_.offsets, second_.tokens, second_.offsets, labels_}) {
     if (t.defined()) sum += static_cast<int64_t>(t.nbytes());
   }
   return sum;
@@ -91,7 +98,7 @@ int64_t DeviceSource::max_positions(bool second) const {
 int64_t DeviceSource::positions(int64_t step, int64_t micro_batch, bool second) const {
   int64_t sum = 0;
   for (int64_t row = first_row(micro_batch); row < first_row(micro_batch + 1); ++row) {
-    sum += length(shuffled_index(step * options_.batch + row, data_.size(), options_.seed), second);
+    sum += length(options_.example(step, row, data_.size()), second);
   }
   return sum;
 }
@@ -135,17 +142,20 @@ Sequences DeviceSource::gather_document(const Tensor& step, int64_t micro_batch,
   out.rows.longest = lengths.longest;
   out.rows.pitch = lengths.fixed() ? lengths.longest : 0;
   out.rows.full = lengths.fixed();
+  out.rows.gaps = document.places.defined();
   const Tensor starts = torch::empty({rows}, long_type);
 
   GatherArguments a{};
   a.tokens = document.tokens.const_data_ptr();
   a.token_bytes = document.token_bytes;
+  a.places = document.places.defined() ? document.places.const_data_ptr() : nullptr;
+  a.place_bytes = document.place_bytes;
   a.offsets = document.offsets.const_data_ptr<int64_t>();
   a.labels = labels.defined() ? on_device_.labels().const_data_ptr<int64_t>() : nullptr;
   a.examples = data_.size();
   a.step = step.const_data_ptr<int64_t>();
   a.batch = options_.batch, a.first_row = first, a.rows = rows;
-  a.seed = options_.seed;
+  a.seed = options_.seed, a.frozen = options_.frozen();
   a.cls = options_.layout.cls, a.cls_id = static_cast<int32_t>(options_.layout.cls_id);
   a.capacity = capacity;
   a.tail_rows = tail_rows, a.tail_row_length = tail_row_length;

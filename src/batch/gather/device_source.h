@@ -20,6 +20,8 @@ class DeviceDataset {
   struct Document {
     torch::Tensor tokens;   // uint8: the bytes of all tokens end to end
     int token_bytes = 0;    // 1 or 2 each
+    torch::Tensor places;   // uint8, where padding was left out: the bytes of the tokens' places
+    int place_bytes = 0;    // 1 or 2 each
     torch::Tensor offsets;  // int64 [N + 1], in tokens
   };
 

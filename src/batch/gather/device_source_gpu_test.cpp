@@ -4,6 +4,7 @@
 
 #include "base/torch_compat.h"
 #include "batch/gather/device_source.h"
+#include "data/split_writer.h"
 
 namespace lra {
 namespace {
@@ -14,7 +15,7 @@ constexpr int64_t kTailRow = 256;
 struct Kind {
   std::string name;
   int64_t examples, max_length, vocab_size;
-  bool fixed_length = false, second = false;
+  bool fixed_length = false, second = false, gaps = false;
 };
 
 Dataset make_data(const Kind& kind) {
@@ -40,7 +41,17 @@ Dataset make_data(const Kind& kind) {
   info.vocab_size = kind.vocab_size, info.num_classes = 10, info.max_length = kind.max_length,
   info.pad_id = 0;
   const fs::path path = fs::path(testing::TempDir()) / ("lra-gather-" + kind.name + ".safetensors");
-  write_dataset(path, examples, info);
+  if (kind.gaps) {  // every third token is padding
+    SplitWriter writer(path, info, Padding::kInside);
+    for (int64_t i = 0; i < kind.examples; ++i) {
+      std::vector<uint16_t> row = document(i, 0);
+      for (size_t t = 2; t < row.size(); t += 3) row[t] = 0;
+      writer.add(std::span<const uint16_t>(row), i % 10);
+    }
+    writer.commit();
+  } else {
+    write_dataset(path, examples, info);
+  }
   Dataset data(path);
   fs::remove(path);  // it stays mapped
   return data;
@@ -60,8 +71,11 @@ void expect_document(const Sequences& got, const Dataset& data, const std::vecto
     if (options.layout.cls) tokens.push_back(options.layout.cls_id);
     for (int64_t t = 0; t < row.size(); ++t) tokens.push_back(row[t]);
     lengths.push_back(static_cast<int64_t>(tokens.size()) - offsets.back());
+    const int64_t lead = options.layout.cls ? 1 : 0;
     for (int64_t t = 0; t < lengths.back(); ++t) {
-      slots.push_back(Rows::slot_of(first_row + static_cast<int64_t>(r), t));
+      const bool moved = data.has_places() && t >= lead;
+      const int64_t place = moved ? data.places(examples[r])[t - lead] + lead : t;
+      slots.push_back(Rows::slot_of(first_row + static_cast<int64_t>(r), place));
     }
     offsets.push_back(static_cast<int64_t>(tokens.size()));
   }
@@ -102,7 +116,7 @@ class DeviceSourceGpuTest : public testing::Test {
         const int64_t last = (m + 1) * options.batch / options.micro_batches;
         std::vector<int64_t> examples, labels;
         for (int64_t row = first; row < last; ++row) {
-          examples.push_back(shuffled_index(step * options.batch + row, data.size(), options.seed));
+          examples.push_back(options.example(step, row, data.size()));
           labels.push_back(data.label(examples.back()));
         }
         EXPECT_EQ(numbers(got.labels), labels);
@@ -125,6 +139,16 @@ LoaderOptions options_of(int64_t batch, int64_t micro_batches, std::optional<int
 
 TEST_F(DeviceSourceGpuTest, GathersTheRowsOfTheStepInOneByteTokens) {
   expect_steps({"bytes", 50, 700, 200}, options_of(8, 1));
+}
+
+TEST_F(DeviceSourceGpuTest, NamesPositionsByTheirPlacesWherePaddingWasLeftOut) {
+  expect_steps({"gaps", 50, 700, 200, true, false, true}, options_of(8, 2, 200));
+}
+
+TEST_F(DeviceSourceGpuTest, ShufflesBatchesWhenAsked) {
+  LoaderOptions options = options_of(8, 2);
+  options.shuffle_batches = true;
+  expect_steps({"frozen", 50, 70, 200}, options);
 }
 
 TEST_F(DeviceSourceGpuTest, GathersTwoByteTokens) {

@@ -50,7 +50,7 @@ TEST(DeviceSourceTest, CountsThePositionsOfBothDocuments) {
   const DeviceSource source(data, on_device, options);
   int64_t first = 0, second = 0;
   for (int64_t row = 4; row < 9; ++row) {  // the second micro-batch
-    const int64_t i = shuffled_index(6 * 9 + row, 40, 4);
+    const int64_t i = example_at(6 * 9 + row, 40, 4);
     first += data.length(i) + 1;
     second += data.tokens2(i).size() + 1;
   }
@@ -66,12 +66,6 @@ TEST(DeviceSourceTest, TheUploadHoldsTokensOffsetsAndLabels) {
   int64_t tokens = data.total_tokens();
   for (int64_t i = 0; i < data.size(); ++i) tokens += data.tokens2(i).size();
   EXPECT_EQ(on_device.bytes(), tokens + 8 * (2 * 41 + 40));
-}
-
-TEST(DeviceSourceTest, TheDeviceOrdersExamplesAsTheLoaderDoes) {
-  for (const int64_t n : {1, 2, 7, 1000}) {
-    for (int64_t j = 0; j < 3000; ++j) ASSERT_EQ(gathered_example(j, n, 12), shuffled_index(j, n, 12));
-  }
 }
 
 TEST(DeviceSourceTest, PaddedRowsAreRefused) {

@@ -24,7 +24,7 @@ __device__ int64_t inclusive_sum(int64_t x, int64_t* warps) {
 
 // The row's example: where it begins, its label; returns the row's length, CLS included.
 __device__ int64_t choose_example(const GatherArguments& a, int64_t row) {
-  const int64_t i = gathered_example(*a.step * a.batch + a.first_row + row, a.examples, a.seed);
+  const int64_t i = example_at(*a.step * a.batch + a.first_row + row, a.examples, a.seed, a.frozen);
   const int64_t start = a.offsets[i], length = a.offsets[i + 1] - start + (a.cls ? 1 : 0);
   a.starts[row] = start;
   a.out_lengths[row] = static_cast<int32_t>(length);
@@ -72,9 +72,8 @@ __device__ int64_t row_of(const GatherArguments& a, int64_t t) {
   return low;
 }
 
-__device__ int32_t read_token(const GatherArguments& a, int64_t i) {
-  return a.token_bytes == 1 ? static_cast<const uint8_t*>(a.tokens)[i]
-                            : static_cast<const uint16_t*>(a.tokens)[i];
+__device__ int32_t read_number(const void* numbers, int bytes, int64_t i) {
+  return bytes == 1 ? static_cast<const uint8_t*>(numbers)[i] : static_cast<const uint16_t*>(numbers)[i];
 }
 
 __global__ void __launch_bounds__(kThreads) tokens_kernel(GatherArguments a) {
@@ -85,9 +84,12 @@ __global__ void __launch_bounds__(kThreads) tokens_kernel(GatherArguments a) {
     a.out_slots[t] = a.batch << 24;
     return;
   }
-  const int64_t row = row_of(a, t), place = t - a.out_offsets[row];
-  const bool is_cls = a.cls && place == 0;
-  a.out_tokens[t] = is_cls ? a.cls_id : read_token(a, a.starts[row] + place - (a.cls ? 1 : 0));
+  const int64_t row = row_of(a, t), lead = a.cls ? 1 : 0;
+  int64_t place = t - a.out_offsets[row];
+  const bool is_cls = place < lead;
+  const int64_t from = a.starts[row] + place - lead;
+  a.out_tokens[t] = is_cls ? a.cls_id : read_number(a.tokens, a.token_bytes, from);
+  if (a.places && !is_cls) place = read_number(a.places, a.place_bytes, from) + lead;
   a.out_slots[t] = ((a.first_row + row) << 24) + place;
 }
 

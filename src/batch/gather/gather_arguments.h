@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "base/cuda_launch.h"
-#include "base/philox.h"
+#include "batch/order.h"
 
 namespace lra {
 
@@ -11,6 +11,8 @@ namespace lra {
 struct GatherArguments {
   const void* tokens;      // those of all examples end to end
   int token_bytes;         // 1 or 2 each
+  const void* places;      // of all tokens in their examples (data/dataset.h); null: they leave none out
+  int place_bytes;         // 1 or 2 each
   const int64_t* offsets;  // [N + 1]: where each example begins
   const int64_t* labels;   // [N]; null: labels are not wanted
   int64_t examples;        // N
@@ -18,6 +20,7 @@ struct GatherArguments {
   const int64_t* step;  // [1]
   int64_t batch, first_row, rows;
   uint64_t seed;
+  int64_t frozen;  // example_at
 
   bool cls;  // a position with the token cls_id before every row
   int32_t cls_id;
@@ -32,13 +35,5 @@ struct GatherArguments {
   int64_t* out_labels;   // [B] or null
 };
 extern CudaLauncher<GatherArguments> gather_cuda;
-
-inline constexpr uint64_t kExampleOrder = stream_id("batch.order");
-
-// The j-th example of a training run, as shuffled_index (batch/loader.h) has it.
-LRA_HOST_DEVICE inline int64_t gathered_example(int64_t j, int64_t examples, uint64_t seed) {
-  const auto n = static_cast<uint64_t>(examples), at = static_cast<uint64_t>(j);
-  return static_cast<int64_t>(permuted(at % n, n, seed, kExampleOrder ^ (at / n)));
-}
 
 }  // namespace lra

@@ -7,6 +7,7 @@
 #include "kernels/embed/embed_arguments.h"
 #include "kernels/embed/embed_cpu.h"
 #include "kernels/parameter_gradient.h"
+#include "kernels/portable.h"
 #include "kernels/rows/row_bits.h"
 
 namespace lra {
@@ -79,12 +80,16 @@ template <class T>
 void positions_backward_cpu(const EmbedGradientArguments& a) {
   parallel_for(0, a.places, std::max<int64_t>(1, 8192 / (a.D * a.B)), [&](int64_t first, int64_t last) {
     RowBits bits(a.draw, a.D);
-    for (int64_t p = first; p < last; ++p) {
-      for (int64_t b = 0; b < a.B; ++b) {
-        if (p >= a.lengths[b]) continue;
-        const int64_t r = a.offsets[b] + p;
-        embed_backward_cpu(static_cast<const T*>(a.dy) + r * a.D, static_cast<T*>(a.d_positions) + p * a.D,
-                           a.D, bits.of(r), a.draw.rate);
+    for (int64_t b = 0; b < a.B; ++b) {
+      // Places rise along a row.
+      const int64_t *begin = a.slots + a.offsets[b], *end = begin + a.lengths[b];
+      const auto before = [](int64_t slot, int64_t place) { return (slot & kPlaceMask) < place; };
+      for (const int64_t* s = std::lower_bound(begin, end, first, before);
+           s < end && (*s & kPlaceMask) < last; ++s) {
+        const int64_t r = s - a.slots;
+        embed_backward_cpu(static_cast<const T*>(a.dy) + r * a.D,
+                           static_cast<T*>(a.d_positions) + (*s & kPlaceMask) * a.D, a.D, bits.of(r),
+                           a.draw.rate);
       }
     }
   });
@@ -122,8 +127,9 @@ class EmbedFunction : public torch::autograd::Function<EmbedFunction> {
       input.type == torch::kDouble ? forward_cpu<double>(a) : forward_cpu<float>(a);
     }
     context->save_for_backward({table, cls.value_or(Tensor()), positions.value_or(Tensor()), input.tokens,
-                                input.rows.offsets, input.rows.lengths});
-    context->saved_data["longest"] = input.rows.longest;
+                                input.rows.offsets, input.rows.lengths, input.rows.slots});
+    context->saved_data["longest"] =
+        input.rows.gaps && positions ? positions->size(0) : input.rows.longest;
     context->saved_data["rows"] = input.rows.count;
     save_dropout(*context, input.dropout);
     return out;
@@ -146,6 +152,7 @@ class EmbedFunction : public torch::autograd::Function<EmbedFunction> {
     const EmbedGradientArguments a{tokens.const_data_ptr<int32_t>(),
                                    saved[4].const_data_ptr<int32_t>(),
                                    lengths.const_data_ptr<int32_t>(),
+                                   saved[6].const_data_ptr<int64_t>(),
                                    dy.const_data_ptr(),
                                    mutable_data_or_null(d_table.into),
                                    mutable_data_or_null(d_cls.into),
@@ -182,6 +189,14 @@ Tensor embed(const EmbedInput& input) {
   TORCH_CHECK(input.table.is_cuda() || input.type == input.table.scalar_type(),
               "[embed] the CPU computes in ", input.table.scalar_type(), ", the table's type, not in ",
               input.type);
+  // The CUDA kernels take positions to follow each other without gaps.
+  if (input.rows.gaps && input.positions.defined() && !on_cpu_path(input.table)) {
+    EmbedInput plain = input;
+    plain.positions = Tensor();
+    plain.dropout = Dropout();
+    const Tensor places = input.rows.slots.bitwise_and(kPlaceMask);
+    return dropout(embed(plain) + input.positions.index_select(0, places).to(input.type), input.dropout);
+  }
   return EmbedFunction::apply(input.table, if_defined(input.cls), if_defined(input.positions), input);
 }
 

@@ -25,6 +25,7 @@ extern CudaLauncher<EmbedArguments> embed_forward_cuda;
 struct EmbedGradientArguments {
   const int32_t* tokens;             // [T]
   const int32_t *offsets, *lengths;  // [B + 1], [B]
+  const int64_t* slots;              // [T]
   const void* dy;                    // [T, D]
   void* d_table;                     // [V, D]
   void* d_cls;                       // [D]

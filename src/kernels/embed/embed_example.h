@@ -15,13 +15,18 @@ struct EmbedExample {
   int64_t V = 11, D = 24;
   bool cls = false, positions = false;
   double p = 0;
-  int64_t tail = 0;  // positions of no row, behind the rows
+  int64_t tail = 0;   // positions of no row, behind the rows
+  bool gaps = false;  // every place but the first is doubled
 
   // In double precision on the CPU; parameters ask for gradients.
   EmbedInput input() const {
     const auto options = torch::dtype(torch::kDouble).requires_grad(true);
     EmbedInput in;
     in.rows = lay_out(lengths, packed, 3);
+    if (gaps) {
+      in.rows.gaps = true;
+      in.rows.slots = in.rows.slots + in.rows.slots.bitwise_and((1 << 24) - 1);
+    }
     in.rows.positions += tail;
     in.rows.slots = torch::cat({in.rows.slots, torch::full({tail}, Rows::slot_of(99, 1), torch::kLong)});
     in.tokens = torch::randint(V, {in.rows.positions}, torch::kInt);
@@ -30,7 +35,7 @@ struct EmbedExample {
       in.tokens.index_fill_(0, in.rows.offsets.narrow(0, 0, in.rows.count).to(torch::kLong), V);
     }
     in.table = torch::randn({V, D}, options);
-    if (positions) in.positions = torch::randn({in.rows.longest + 2, D}, options);
+    if (positions) in.positions = torch::randn({(gaps ? 2 : 1) * in.rows.longest + 2, D}, options);
     if (p > 0) in.dropout = {p, 5, 42, torch::full({1}, 7, torch::kLong), in.rows.slots};
     in.type = torch::kDouble;
     return in;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/embed/embed_example.h"
+#include "kernels/portable.h"
 
 namespace lra {
 namespace {
@@ -34,7 +35,17 @@ INSTANTIATE_TEST_SUITE_P(OddSizes, EmbedTest,
                                          EmbedExample{{5, 3, 9}, true, 11, 13, true, true, 0.25},
                                          EmbedExample{{5, 3, 9}, false, 11, 13, true, true, 0.25},
                                          EmbedExample{{2000, 3100}, true, 257, 33, false, true, 0.1},
-                                         EmbedExample{{700, 1}, false, 1000, 64, true, false, 0.5}));
+                                         EmbedExample{{700, 1}, false, 1000, 64, true, false, 0.5},
+                                         EmbedExample{{5, 3, 900}, true, 11, 13, true, true, 0.25, 0, true}));
+
+TEST(EmbedGapsTest, TheFormForOtherDevicesHasTheSameGaps) {
+  torch::manual_seed(2);
+  const EmbedInput in = EmbedExample{{5, 3, 90}, true, 11, 13, true, true, 0.25, 0, true}.input();
+  const auto expected = embed_results(in, embed_reference);
+  const PortablePath portable;
+  const auto ours = embed_results(in, embed);
+  for (size_t i = 0; i < ours.size(); ++i) EXPECT_TRUE(torch::allclose(ours[i], expected[i], 1e-10, 1e-12)) << i;
+}
 
 TEST(EmbedGradientTest, IsAddedToGradientsThatAreThere) {
   const EmbedInput in = EmbedExample{{5, 3}, true, 11, 8, true, true, 0}.input();
