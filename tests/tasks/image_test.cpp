@@ -119,23 +119,6 @@ TEST(ImageImport, DropsTheRemainderOfValAndTestWhenAsked) {
   EXPECT_EQ(made.splits[1].size(), 0);
   EXPECT_EQ(made.splits[2].size(), 256);
 }
-TEST(ImageTask, BlackPixelsLeftOutAreStillInThePicture) {
-  const TempDir root;
-  const Task& task = find_task("image");
-  MakeRequest request;
-  request.size = "tiny", request.counts = SplitCounts{50, 10, 10};
-  const Dataset whole = make_data(task, root.path(), request).open("train");
-  request.options = {"zero_is_pad=true"};
-  const DataFolder folder = make_data(task, root.path(), request);
-  const Dataset holed = folder.open("train");
-  EXPECT_NE(holed.info().sha256, whole.info().sha256);
-  EXPECT_LT(holed.total_tokens(), whole.total_tokens());
-  EXPECT_EQ(holed.info().pad_id, 0);
-  for (int64_t i = 0; i < whole.size(); ++i) {
-    ASSERT_EQ(task.picture(holed, i)->pixels, task.picture(whole, i)->pixels) << i;
-  }
-  EXPECT_NO_THROW(verify_data(task, folder));
-}
 TEST(ImageImport, RefusesAFileOfTheWrongLength) {
   const TempDir root;
   publish(root);

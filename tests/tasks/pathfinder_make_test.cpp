@@ -150,5 +150,23 @@ TEST(PathfinderMarkers, AreFoundWhereTheGeneratorPutThem) {
   }
 }
 
+TEST(PathfinderTask, BlackPixelsLeftOutAreStillInThePicture) {
+  const TempDir root;
+  const Task& task = find_task("pathfinder");
+  MakeRequest request;
+  request.size = "tiny", request.counts = SplitCounts{50, 10, 10};
+  const Dataset whole = make_data(task, root.path(), request).open("train");
+  request.options = {"zero_is_pad=true"};
+  const DataFolder folder = make_data(task, root.path(), request);
+  const Dataset holed = folder.open("train");
+  EXPECT_NE(holed.info().sha256, whole.info().sha256);
+  EXPECT_LT(holed.total_tokens(), whole.total_tokens());
+  EXPECT_EQ(holed.info().pad_id, 0);
+  for (int64_t i = 0; i < whole.size(); ++i) {
+    ASSERT_EQ(task.picture(holed, i)->pixels, task.picture(whole, i)->pixels) << i;
+  }
+  EXPECT_NO_THROW(verify_data(task, folder));
+}
+
 }  // namespace
 }  // namespace lra::pathfinder
