@@ -12,6 +12,7 @@
 #include <ATen/detail/CUDAHooksInterface.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/tensor_threads.h"
 
 // The entry points of the OpenMP runtime that libtorch_cpu.so has loaded (the ABI of libgomp).
@@ -182,6 +183,12 @@ void reset_peak_memory(const torch::Device& device) {
 
 void release_device_memory() {
   if (load_cuda().available) at::accelerator::emptyCache();
+}
+
+int64_t free_host_memory() {
+  const std::string text = read_text("/proc/meminfo");
+  const size_t at = text.find("MemAvailable:");
+  return at == text.npos ? 0 : std::atoll(text.c_str() + at + 13) * 1024;
 }
 
 int64_t free_device_memory(const torch::Device& device) {

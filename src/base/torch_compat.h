@@ -54,6 +54,7 @@ void reset_peak_memory(const torch::Device& device);
 void synchronize(const torch::Device& device);
 void release_device_memory();  // that the allocator holds and nobody uses
 int64_t free_device_memory(const torch::Device& device);
+int64_t free_host_memory();  // what a process may still take without swapping
 
 // Time that the device works, between its making and `milliseconds`, which waits; wall time on a CPU.
 class DeviceTimer {

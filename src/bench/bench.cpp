@@ -1,6 +1,7 @@
 #include "bench/bench.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/util/Exception.h>
@@ -81,7 +82,11 @@ class OurCase {
  private:
   static std::shared_ptr<Encoder> build(const BenchCase& c, torch::Dtype compute) {
     const Model& model = find_model(c.model);
-    auto encoder = make_encoder(model, c.sizes, *model.options(), 0);
+    const auto options = model.options();
+    const ConfigTree tree = c.unfused ? parse_assignment("attention=unfused") : ConfigTree();
+    ConfigReader reader(tree);
+    options->visit(reader);
+    auto encoder = make_encoder(model, c.sizes, *options, 0);
     encoder->set_compute_type(compute);
     return encoder;
   }
@@ -122,6 +127,18 @@ torch::Dtype compute_type(const std::string& dtype) {
   return dtype == "bf16" ? torch::kBFloat16 : torch::kFloat;
 }
 
+// Unfused attention keeps scores and weights [B, H, L, L] of every layer, and their gradients while it goes
+// back: said beforehand, since a CPU swaps, or is killed, before it refuses.
+std::string too_large(const BenchCase& c, const torch::Device& device, const std::string& dtype) {
+  if (!c.unfused) return "";
+  const auto one = static_cast<double>(c.batch * c.sizes.heads * (dtype == "bf16" ? 2 : 4)) *
+                   std::pow(static_cast<double>(c.sizes.max_length + 1), 2);
+  const double needed = one * static_cast<double>(c.phase == "train" ? 2 * c.sizes.layers + 3 : 3);
+  const auto there = static_cast<double>(device.is_cuda() ? free_device_memory(device) : free_host_memory());
+  if (needed < 0.9 * there) return "";
+  return fmt::format("needs about {:.0f} GB, {:.0f} are free", needed / 1e9, there / 1e9);
+}
+
 void run_case(const BenchCase& c, const BenchOptions& options, const torch::Device& device,
               const std::string& dtype, std::vector<BenchRow>& rows) {
   info("{}{} L {} batch {} dropout {} {} {}", c.name.empty() ? "" : c.name + ": ", c.model,
@@ -129,10 +146,16 @@ void run_case(const BenchCase& c, const BenchOptions& options, const torch::Devi
   std::vector<BenchRow> peers;
   reset_peak_memory(device);
   BenchRow ours{c,
-                c.eager                 ? "lra-eager"
+                c.unfused               ? "lra-unfused"
+                : c.eager               ? "lra-eager"
                 : options.deterministic ? "lra-deterministic"
                                         : "lra",
                 device.str(), dtype};
+  ours.problem = too_large(c, device, dtype);
+  if (!ours.problem.empty()) {
+    rows.push_back(ours);
+    return;
+  }
   {
     OurCase our_case(c, device, compute_type(dtype));
     our_case.measure(options.seconds / 2, options.repeats);
@@ -153,6 +176,23 @@ void run_case(const BenchCase& c, const BenchOptions& options, const torch::Devi
   for (auto& peer : peers) {
     if (peer.problem.empty()) peer.ratio_to_lra = peer.ms_median / ours.ms_median;
     rows.push_back(peer);
+  }
+}
+
+// Fills in the speeds beside the two baselines of the same sizes.
+void compare_with_baselines(std::vector<BenchRow>& rows) {
+  const auto same_sizes = [](const BenchCase& a, const BenchCase& b) {
+    return a.name == b.name && a.sizes.max_length == b.sizes.max_length && a.batch == b.batch &&
+           a.phase == b.phase && a.sizes.dropout == b.sizes.dropout;
+  };
+  for (BenchRow& row : rows) {
+    if (!row.problem.empty()) continue;
+    for (const BenchRow& base : rows) {
+      const bool ours = base.implementation.starts_with("lra") && base.bench_case.model == "transformer";
+      if (!ours || !base.problem.empty() || !same_sizes(base.bench_case, row.bench_case)) continue;
+      (base.bench_case.unfused ? row.speed_to_unfused : row.speed_to_transformer) =
+          base.ms_median / row.ms_median;
+    }
   }
 }
 
@@ -204,6 +244,7 @@ std::vector<BenchRow> run_bench(const std::vector<BenchCase>& cases, const Bench
     run_case(c, options, device, dtype, rows);
     release_device_memory();
   }
+  compare_with_baselines(rows);
   return rows;
 }
 
@@ -233,6 +274,8 @@ Json bench_json(const std::vector<BenchRow>& rows, const BenchOptions& options) 
                   {"peak_bytes", r.peak_bytes},
                   {"repeats", r.repeats},
                   {"ratio_to_lra", r.ratio_to_lra ? Json(*r.ratio_to_lra) : Json(1.0)}});
+      if (r.speed_to_transformer) row["speed_to_transformer"] = *r.speed_to_transformer;
+      if (r.speed_to_unfused) row["speed_to_unfused"] = *r.speed_to_unfused;
     } else {
       row["problem"] = r.problem;
     }

@@ -23,6 +23,7 @@ struct BenchCase {
   std::string phase = "train";  // or "forward"
   std::string data = {};        // a split whose examples are trained on instead of random tokens in full rows
   bool eager = false;           // operation by operation, to show what the graph saves
+  bool unfused = false;         // a Transformer that keeps its L×L weights in memory: a baseline
 };
 
 // Named sets of cases; "foundation" is what `make bench` runs.
@@ -46,7 +47,9 @@ struct BenchRow {
   double ms_median = 0, ms_p10 = 0, ms_p90 = 0, tokens_per_s = 0;
   int64_t peak_bytes = 0, repeats = 0;
   std::optional<double> ratio_to_lra = {};  // its time over ours: above 1, ours is faster
-  std::string problem = {};                 // why there is no number
+  // How many times as fast as our Transformer, fused and unfused, where those were measured beside it.
+  std::optional<double> speed_to_transformer = {}, speed_to_unfused = {};
+  std::string problem = {};  // why there is no number
 };
 
 std::vector<BenchRow> run_bench(const std::vector<BenchCase>& cases, const BenchOptions& options);

@@ -27,7 +27,8 @@ class Bench : public Verb {
                      fmt::format("a named set of cases: {}", fmt::join(bench_suites(), ", ")))
         ->type_name("NAME");
     app_->add_option("--case", only_, "of the suite, only the cases with these names")->delimiter(',');
-    app_->add_option("--models", models_, "without a suite: models, by comma; or all")
+    app_->add_option("--models", models_,
+                     "without a suite: models, by comma; or all, with the Transformer also unfused")
         ->delimiter(',')
         ->capture_default_str();
     app_->add_option("--lengths", lengths_, "lengths in tokens, by comma")
@@ -188,6 +189,9 @@ class Bench : public Verb {
             BenchCase c;
             c.model = model, c.sizes = sizes, c.batch = batch, c.phase = phase;
             out.push_back(c);
+            if (!all_models() || model != "transformer" || max_batch_) continue;
+            c.unfused = true;  // what the efficient models were published against
+            out.push_back(c);
           }
         }
       }
@@ -195,11 +199,20 @@ class Bench : public Verb {
     return out;
   }
 
+  bool all_models() const { return models_ == std::vector<std::string>{"all"}; }
   std::vector<std::string> chosen_models() const {
-    if (models_ != std::vector<std::string>{"all"}) return models_;
+    if (!all_models()) return models_;
     std::vector<std::string> all;
     for (const auto& card : model_cards()) all.push_back(card.name);
     return all;
+  }
+
+  // How many times as fast as the Transformer with fused and with unfused attention.
+  static std::string speeds(const BenchRow& r) {
+    const auto text = [](const std::optional<double>& x) {
+      return x ? fmt::format("{:.2f}", *x) : std::string("–");
+    };
+    return fmt::format("{}, {}", text(r.speed_to_transformer), text(r.speed_to_unfused));
   }
 
   static void print_table(const std::vector<BenchRow>& rows) {
@@ -213,19 +226,20 @@ class Bench : public Verb {
                                        r.bench_case.phase,
                                        r.implementation};
       if (!r.problem.empty()) {
-        line.insert(line.end(), {"–", "–", "–", "–", r.problem});
+        line.insert(line.end(), {"–", "–", "–", "–", "–", "–", r.problem});
       } else {
         line.insert(line.end(),
                     {fmt::format("{:.2f}", r.ms_median), fmt::format("{:.2f}–{:.2f}", r.ms_p10, r.ms_p90),
-                     fmt::format("{:.3g}", r.tokens_per_s),
-                     fmt::format("{:.0f}", static_cast<double>(r.peak_bytes) / 1e6),
+                     fmt::format("{:.3g}", 1e3 / r.ms_median), fmt::format("{:.3g}", r.tokens_per_s),
+                     fmt::format("{:.0f}", static_cast<double>(r.peak_bytes) / 1e6), speeds(r),
                      r.ratio_to_lra ? fmt::format("{:.2f}", *r.ratio_to_lra) : "1"});
       }
       table.push_back(line);
     }
-    std::cout << format_table({"case", "L", "batch", "dropout", "phase", "implementation", "ms", "p10–p90",
-                               "tokens/s", "peak MB", "time / ours"},
-                              table);
+    std::cout << format_table(
+        {"case", "L", "batch", "dropout", "phase", "implementation", "ms", "p10–p90", "steps/s", "tokens/s",
+         "peak MB", "× fused, unfused Transformer", "time / ours"},
+        table);
   }
 
   CLI::App* app_ = nullptr;

@@ -5,7 +5,7 @@
 //   A = softmax(q kᵀ / √P)                    keys beyond a row's length left out; causal: also later ones
 //   y = dropout(A) v W_o
 //
-// Time 2·H·L²·P, memory O(L) here (the weights are never stored).
+// Time 2·H·L²·P, memory O(L) here (the weights are never stored, unless `attention: unfused` asks for it).
 //
 // Differences: the paper is post-norm with √D-scaled embeddings; the arena's code is neither, and so are we.
 // The arena's code masks by adding −1e10 and masks queries too, so that a padded query attends uniformly to
@@ -17,13 +17,25 @@
 namespace lra {
 namespace {
 
+struct TransformerOptions : ModelOptions {
+  std::string attention = "fused";
+
+  void visit(Fields& f) override {
+    f.choice("attention", attention, {"fused", "unfused"},
+             "unfused: operation by operation, with the L×L weights in memory; the same numbers, a baseline "
+             "for lra bench");
+  }
+};
+
 class SelfAttention : public QkvMixer {
  public:
-  SelfAttention(const EncoderConfig& c, int64_t index) : QkvMixer(c, index), causal_(c.causal) {}
+  SelfAttention(const EncoderConfig& c, const TransformerOptions& o, int64_t index)
+      : QkvMixer(c, index), causal_(c.causal), fused_(o.attention == "fused") {}
 
  protected:
   Tensor mix(const Tensor& qkv, const Forward& f) const override {
-    return attention({qkv, f.rows, weight_dropout(f), causal_});
+    const AttentionInput input{qkv, f.rows, weight_dropout(f), causal_};
+    return fused_ ? attention(input) : attention_unfused(input);
   }
   Tensor mix_reference(const Row& row, const Forward& f) const override {
     const Tensor qkv = torch::stack({row.q, row.k, row.v}).permute({2, 0, 1, 3});  // [n, 3, H, P]
@@ -32,10 +44,10 @@ class SelfAttention : public QkvMixer {
     dropout.slots = rows.slots;
     return attention_reference({qkv, rows, dropout, causal_}).transpose(0, 1);
   }
-  int64_t first_reach() const override { return causal_ ? 1 : 0; }
+  int64_t first_reach() const override { return !fused_ ? -1 : causal_ ? 1 : 0; }
 
  private:
-  bool causal_;
+  bool causal_, fused_;
 };
 
 class Transformer : public Model {
@@ -55,8 +67,12 @@ class Transformer : public Model {
     };
     return info;
   }
-  std::shared_ptr<Block> block(const EncoderConfig& c, const ModelOptions&, int64_t index) const override {
-    return std::make_shared<StandardBlock>(c, index, "attention", std::make_shared<SelfAttention>(c, index));
+  std::unique_ptr<ModelOptions> options() const override { return std::make_unique<TransformerOptions>(); }
+  std::shared_ptr<Block> block(const EncoderConfig& c, const ModelOptions& options,
+                               int64_t index) const override {
+    const auto& mine = dynamic_cast<const TransformerOptions&>(options);
+    return std::make_shared<StandardBlock>(c, index, "attention",
+                                           std::make_shared<SelfAttention>(c, mine, index));
   }
   int64_t block_parameters(const EncoderConfig& c, const ModelOptions&) const override {
     return feed_forward_parameters(c) + 4 * c.width * c.qkv_width;

@@ -27,6 +27,9 @@ struct AttentionInput {
 
 Tensor attention(const AttentionInput& input);  // [T, H, P]
 
+// The same by tensor operations, with the L×L weights in memory: a baseline for benchmarks.
+Tensor attention_unfused(const AttentionInput& input);
+
 // The definition, row by row with the whole L×L matrix, in the dtype of its input.
 Tensor attention_reference(const AttentionInput& input);
 

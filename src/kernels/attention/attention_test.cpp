@@ -41,6 +41,16 @@ TEST_P(AttentionTest, EqualsItsDefinitionInDoublePrecision) {
   }
 }
 
+TEST_P(AttentionTest, UnfusedIsTheSame) {
+  torch::manual_seed(3);
+  const AttentionInput in = random_input(GetParam(), torch::kDouble);
+  const auto ours = results(in, attention_unfused), reference = results(in, attention_reference);
+  for (size_t i = 0; i < ours.size(); ++i) {
+    EXPECT_TRUE(torch::allclose(ours[i], reference[i], 1e-10, 1e-11))
+        << i << ": " << (ours[i] - reference[i]).abs().max();
+  }
+}
+
 TEST_P(AttentionTest, InSinglePrecisionIsWithinItsRounding) {
   torch::manual_seed(2);
   const AttentionInput in = random_input(GetParam(), torch::kDouble);

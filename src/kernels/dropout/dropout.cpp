@@ -1,5 +1,8 @@
 #include "kernels/dropout/dropout.h"
 
+#include <algorithm>
+#include <bit>
+
 #include "base/torch_compat.h"
 #include "kernels/dropout/dropout_cpu.h"
 
@@ -79,6 +82,18 @@ class DropoutFunction : public torch::autograd::Function<DropoutFunction> {
 }  // namespace
 
 Tensor dropout(const Tensor& x, const Dropout& d) { return d.active() ? DropoutFunction::apply(x, d) : x; }
+
+Tensor dropout_weights(const Tensor& weights, const Tensor& queries, const Dropout& d) {
+  if (!d.active()) return weights;
+  const int64_t m = weights.size(-1);
+  const auto w = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(m, 8))));
+  Dropout by_query = d;
+  by_query.slots =
+      (queries * ((1 << 20) / w)).expand(weights.sizes().slice(0, weights.dim() - 1)).contiguous().flatten();
+  return dropout(torch::constant_pad_nd(weights, {0, w - m}).reshape({-1, w}), by_query)
+      .narrow(1, 0, m)
+      .view(weights.sizes());
+}
 
 Tensor dropout_reference(const Tensor& x, const Dropout& d) {
   if (!d.active()) return x;

@@ -28,7 +28,11 @@ Dropout saved_dropout(torch::autograd::AutogradContext& context);
 // x: [T, D]. Returns x itself for p = 0.
 Tensor dropout(const Tensor& x, const Dropout& dropout);
 
-// The same from a mask written out element by element: the definition that kernels are tested against.
+// Weights [.., m] of queries that are named [..] by (row·H + head)·2^20 + place: the numbers that the CPU's
+// attention kernels draw (dropout_attention_position).
+Tensor dropout_weights(const Tensor& weights, const Tensor& queries, const Dropout& dropout);
+
+// `dropout` from a mask written out element by element: the definition that kernels are tested against.
 Tensor dropout_reference(const Tensor& x, const Dropout& dropout);
 
 }  // namespace lra

@@ -1,7 +1,6 @@
 // The form of tensor operations, for devices without a kernel of ours: keys of some blocks at a time are
 // gathered into [B, R·H, g, m, P], so that the memory beside input and output does not grow with the length.
 // Sizes are plain numbers; nothing is read back from the device. Softmax is in fp32 or better.
-#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -83,23 +82,13 @@ class Slice {
     return s.masked_fill(~allowed, -std::numeric_limits<double>::infinity());
   }
 
-  // Dropout as the CPU's kernel draws it: the weights of a query begin at a multiple of 2^20.
   Tensor dropped(const Tensor& weights) const {
     if (!plan_.dropout.active()) return weights;
-    const int64_t m = weights.size(4);
-    const auto w = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(m, 8))));
     const Tensor begins = plan_.rows.offsets.narrow(0, 0, plan_.rows.count).to(torch::kLong);
     const Tensor row =
         plan_.dropout.slots.index_select(0, begins).bitwise_right_shift(24).view({-1, 1, 1, 1});
     const Tensor place = query_place_ - begins.view({-1, 1, 1, 1});
-    Dropout d = plan_.dropout;
-    d.slots = ((((row * H_ + heads_) * (1 << 20)) + place) * ((1 << 20) / w))
-                  .expand(weights.sizes().slice(0, 4))
-                  .contiguous()
-                  .flatten();
-    return dropout(torch::constant_pad_nd(weights, {0, w - m}).reshape({-1, w}), d)
-        .narrow(1, 0, m)
-        .view(weights.sizes());
+    return dropout_weights(weights, (row * H_ + heads_) * (1 << 20) + place, plan_.dropout);
   }
 
   Tensor query_at;  // [B, 1 or R·H, g, c] positions
