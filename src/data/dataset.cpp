@@ -13,7 +13,8 @@
 namespace lra {
 namespace {
 
-// The identity of a split: tokens, offsets, labels, tokens2, offsets2, places, as interface and metadata promise.
+// The identity of a split: tokens, offsets, labels, tokens2, offsets2, places, as interface and metadata
+// promise.
 std::string hash_in_order(std::initializer_list<std::string_view> tensors) {
   Sha256 hash;
   for (const std::string_view bytes : tensors) hash.update(bytes.data(), bytes.size());

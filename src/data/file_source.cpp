@@ -93,7 +93,7 @@ std::vector<fs::directory_entry> sorted_entries(const fs::path& folder) {
 
 std::string_view SourceFile::name() const { return std::string_view(path).substr(path.rfind('/') + 1); }
 
-FileSource::FileSource(fs::path from, SourceLimits limits)
+FileSource::FileSource(fs::path from, const SourceLimits& limits)
     : from_(std::move(from)), limits_(limits), kind_(kind_of(from_)) {
   if (kind_ != Kind::kFolder) total_ = static_cast<int64_t>(fs::file_size(from_));
 }

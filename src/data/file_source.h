@@ -40,7 +40,7 @@ struct SourceLimits {
 
 class FileSource {
  public:
-  explicit FileSource(fs::path from, SourceLimits limits = {});
+  explicit FileSource(fs::path from, const SourceLimits& limits = {});
 
   using Visitor = std::function<void(const SourceFile&, ByteStream&)>;
   // Every regular file once: of an archive as stored, of a folder sorted by the parts of the path. What the

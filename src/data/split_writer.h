@@ -11,8 +11,8 @@
 // Ids are stored in one byte as long as they fit into one, whatever the vocabulary: text has 257 ids, but
 // valid UTF-8 never needs the last. The first id above 255 turns its document into two bytes an id.
 //
-// With `Padding::kInside` ids that are padding (black pixels, as the arena's released code takes them) are left
-// out wherever they stand, and the tensor `places` says where in their sequence the others stood.
+// With `Padding::kInside` ids that are padding (black pixels, as the arena's released code takes them) are
+// left out wherever they stand, and the tensor `places` says where in their sequence the others stood.
 #pragma once
 #include <algorithm>
 #include <cstdint>

@@ -76,7 +76,7 @@ class JsonMembers {
   }
   [[noreturn]] void bad(std::string_view key, const Json& found, std::string_view expected) const {
     std::string shown = found.dump(-1, ' ', false, Json::error_handler_t::replace);
-    if (shown.size() > 40) shown = shown.substr(0, 40) + "…";
+    if (shown.size() > 40) shown.replace(40, std::string::npos, "…");
     fail(where_, "{} {}, expected {}. The file may be damaged: restore it or repeat the run.",
          key.empty() ? "found" : fmt::format("'{}' is", key), shown, expected);
   }

@@ -29,8 +29,9 @@ struct Options : TaskOptions {
               "pixels of a side; 16, 8 and 4 are means over squares of the published 32");
     f.flag("drop_remainder", drop_remainder,
            "cut val and test to whole batches of 256 images, as the released code evaluates them");
-    f.flag("zero_is_pad", zero_is_pad,
-           "leave black pixels out of the row, as the released code masks them; the others keep their places");
+    f.flag(
+        "zero_is_pad", zero_is_pad,
+        "leave black pixels out of the row, as the released code masks them; the others keep their places");
   }
 };
 inline constexpr int64_t kBatch = 256;  // of the released code

@@ -52,7 +52,7 @@ std::optional<int> batch_of(std::string_view name) {
 
 // One image to gray, then averaged down to the wanted side.
 void convert(const uint8_t* planes, const Options& options, uint8_t* out) {
-  uint8_t gray[kPlane];
+  uint8_t gray[kPlane] = {};
   const auto to_gray = options.gray == "tf" ? gray_tf : gray_pil;
   for (size_t i = 0; i < kPlane; ++i)
     gray[i] = to_gray(planes[i], planes[kPlane + i], planes[2 * kPlane + i]);

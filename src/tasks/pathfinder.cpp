@@ -14,7 +14,7 @@ struct Golden {
 
 class Pathfinder : public Task {
  public:
-  Pathfinder(std::string name, std::string title, int64_t side, Golden full, Golden tiny)
+  Pathfinder(std::string name, std::string title, int64_t side, const Golden& full, const Golden& tiny)
       : side_(side), full_(full), tiny_(tiny) {
     info_ = {
         .name = std::move(name),
@@ -120,7 +120,8 @@ constexpr Golden kTinyOfLarger = {"1a8debcc8c1bf91e2e4705df17b4a8c3308ba9d2e9e4c
                                   "636e004f59305e7cd62c172d468645e65234dc567a2d87fb47a86467acbffb77",
                                   "a74ffb9fe43c56d0c579f4296950a251d7d7b408274417e3b6b072dc4e688746"};
 
-std::unique_ptr<Task> task(const char* name, const char* title, int64_t side, Golden full, Golden tiny) {
+std::unique_ptr<Task> task(const char* name, const char* title, int64_t side, const Golden& full,
+                           const Golden& tiny) {
   return std::make_unique<Pathfinder>(name, title, side, full, tiny);
 }
 

@@ -28,8 +28,9 @@ struct Options : TaskOptions {
     f.integer("levels", levels, 2, 256, "gray values that made images use; the benchmark has all 256");
     f.flag("drop_remainder", drop_remainder,
            "cut val and test to whole batches of 512 images, as the released code evaluates them");
-    f.flag("zero_is_pad", zero_is_pad,
-           "leave black pixels out of the row, as the released code masks them; the others keep their places");
+    f.flag(
+        "zero_is_pad", zero_is_pad,
+        "leave black pixels out of the row, as the released code masks them; the others keep their places");
   }
   Parameters parameters() const {
     return parameters_of(static_cast<int>(side), difficulty_named(difficulty));

@@ -1,6 +1,6 @@
 // Fuzz targets: one small file for each parser of files that people download or are given. A new one is a new
-// .cpp here with a line `// sources: …` that names what it is linked with (paths under src/), one `// libraries: …`
-// if it needs others than ours, and seeds in corpus/NAME/.
+// .cpp here with a line `// sources: …` that names what it is linked with (paths under src/), one `//
+// libraries: …` if it needs others than ours, and seeds in corpus/NAME/.
 //
 //   make fuzz SECONDS_EACH=600          all of them, one after the other
 //   build/release/fuzz/png FILE         the one input again that libFuzzer left behind

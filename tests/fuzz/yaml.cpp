@@ -1,7 +1,6 @@
 // sources: base/config.cpp base/suggest.cpp
 // libraries: libyaml-cpp.a
 #include "base/config.h"
-
 #include "fuzz.h"
 
 // A configuration, and the same text as an assignment of --set; both read into a struct as a run's are.

@@ -128,8 +128,7 @@ class EmbedFunction : public torch::autograd::Function<EmbedFunction> {
     }
     context->save_for_backward({table, cls.value_or(Tensor()), positions.value_or(Tensor()), input.tokens,
                                 input.rows.offsets, input.rows.lengths, input.rows.slots});
-    context->saved_data["longest"] =
-        input.rows.gaps && positions ? positions->size(0) : input.rows.longest;
+    context->saved_data["longest"] = input.rows.gaps && positions ? positions->size(0) : input.rows.longest;
     context->saved_data["rows"] = input.rows.count;
     save_dropout(*context, input.dropout);
     return out;

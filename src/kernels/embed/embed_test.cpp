@@ -44,7 +44,8 @@ TEST(EmbedGapsTest, TheFormForOtherDevicesHasTheSameGaps) {
   const auto expected = embed_results(in, embed_reference);
   const PortablePath portable;
   const auto ours = embed_results(in, embed);
-  for (size_t i = 0; i < ours.size(); ++i) EXPECT_TRUE(torch::allclose(ours[i], expected[i], 1e-10, 1e-12)) << i;
+  for (size_t i = 0; i < ours.size(); ++i)
+    EXPECT_TRUE(torch::allclose(ours[i], expected[i], 1e-10, 1e-12)) << i;
 }
 
 TEST(EmbedGradientTest, IsAddedToGradientsThatAreThere) {

@@ -237,7 +237,8 @@ class Task {
   const int32_t* order_ = nullptr;  // of this row, head and round: place → position
   std::vector<int32_t> least_;
   ScratchPieces<T> scratch_;
-  T *k_, *v_, *d_k_, *d_v_, *q_, *out_, *d_q_, *d_out_, *lse_, *d_lse_, *tile_;
+  T *k_ = nullptr, *v_ = nullptr, *d_k_ = nullptr, *d_v_ = nullptr, *q_ = nullptr, *out_ = nullptr,
+    *d_q_ = nullptr, *d_out_ = nullptr, *lse_ = nullptr, *d_lse_ = nullptr, *tile_ = nullptr;
 };
 
 template <class T>
