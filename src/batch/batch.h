@@ -46,6 +46,9 @@ struct LayoutOptions {
   bool packed = true;  // rows end to end; else padded to the longest
   bool cls = false;    // a CLS position before every row
   int64_t cls_id = 0;  // its token id: the size of the vocabulary
+  // Above 0: padding is kept as tokens like any others, every row has this many.
+  int64_t filled_to = 0;
+  int64_t pad_id = 0;
 };
 
 // Rows of these lengths (CLS included) in host memory; the first is row `first_row` of the whole batch.

@@ -26,19 +26,31 @@ Sequences gather(const Dataset& data, std::span<const int64_t> indices, bool sec
                  const LayoutOptions& layout, int64_t first_row) {
   const auto tokens_of = [&](int64_t i) { return second ? data.tokens2(i) : data.tokens(i); };
   const int32_t lead = layout.cls ? 1 : 0;
+  const bool filled = layout.filled_to > 0, has_places = data.has_places() && !second;
   std::vector<int32_t> lengths;
-  for (const int64_t i : indices) lengths.push_back(static_cast<int32_t>(tokens_of(i).size()) + lead);
+  for (const int64_t i : indices) {
+    lengths.push_back(static_cast<int32_t>(filled ? layout.filled_to : tokens_of(i).size()) + lead);
+  }
   Sequences out;
   out.rows = lay_out(lengths, layout.packed, first_row);
-  out.tokens = torch::zeros({out.rows.positions}, torch::kInt);
+  out.tokens = torch::full({out.rows.positions}, layout.pad_id, torch::kInt);
   auto* tokens = out.tokens.mutable_data_ptr<int32_t>();
   const auto* offsets = out.rows.offsets.const_data_ptr<int32_t>();
   for (size_t r = 0; r < indices.size(); ++r) {
     int32_t* row = tokens + offsets[r];
     if (layout.cls) *row = static_cast<int32_t>(layout.cls_id);
-    tokens_of(indices[r]).copy_to({row + lead, static_cast<size_t>(lengths[r] - lead)});
+    const Tokens from = tokens_of(indices[r]);
+    TORCH_CHECK(from.size() <= lengths[r] - lead, "[batch] example ", indices[r], " has ", from.size(),
+                " tokens, rows are filled up to ", layout.filled_to);
+    if (filled && has_places) {
+      data.check_places(indices[r]);
+      const Tokens places = data.places(indices[r]);
+      for (int64_t t = 0; t < from.size(); ++t) row[lead + places[t]] = static_cast<int32_t>(from[t]);
+    } else {
+      from.copy_to({row + lead, static_cast<size_t>(from.size())});
+    }
   }
-  if (data.has_places() && !second) put_places(data, indices, lead, first_row, out.rows);
+  if (has_places && !filled) put_places(data, indices, lead, first_row, out.rows);
   return out;
 }
 

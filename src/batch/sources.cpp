@@ -104,7 +104,7 @@ std::string ResidentSource::description() const {
 
 std::unique_ptr<BatchSource> make_source(const Dataset& data, const LoaderOptions& options,
                                          int64_t first_step, const torch::Device& device, int64_t granted) {
-  if (device.is_cpu() || !options.layout.packed) {
+  if (device.is_cpu() || !options.layout.packed || options.layout.filled_to > 0) {
     return std::make_unique<LoaderSource>(data, options, first_step, device);
   }
   // Tokens of two bytes at most, offsets and labels of eight.

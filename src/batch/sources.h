@@ -65,7 +65,7 @@ class ResidentSource : public BatchSource {
 };
 
 // The source for a device: the fastest that `granted` bytes of device memory allow. Rows that are not packed
-// are made on the host.
+// or keep their padding are made on the host.
 std::unique_ptr<BatchSource> make_source(const Dataset& data, const LoaderOptions& options,
                                          int64_t first_step, const torch::Device& device,
                                          int64_t granted = int64_t{8} << 30);

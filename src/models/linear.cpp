@@ -55,9 +55,11 @@ class LinearTransformer : public Model {
             "S = Σ_j φ(k_j) v_jᵀ and z = Σ_j φ(k_j) are taken first",
         .cost = "time O(L), memory O(L)",
         .causal = true,
+        .keeps_padding = true,
         .differences =
             "The arena's code lets padding into the sums; here a sum is over the positions of its "
-            "row. No dropout on the weights, which are never formed (as in the arena's code).",
+            "row, unless model.padding=kept. No dropout on the weights, which are never formed (as in the "
+            "arena's code).",
     };
     return info;
   }

@@ -99,9 +99,11 @@ class Linformer : public Model {
         .formula = "softmax(q (Eᵀ K)ᵀ / √P) Eᵀ V, E [n_max, k] learned and shared by keys, values and heads",
         .cost = "time O(L·k), memory O(L)",
         .causal = false,
+        .keeps_padding = true,
         .differences =
             "Keys and values share one projection, as in the arena's code; k is 256 as in the paper, "
-            "where the arena's code has 16. There padding enters Eᵀ K and Eᵀ V; here it does not.",
+            "where the arena's code has 16. There padding enters Eᵀ K and Eᵀ V; here it does so only with "
+            "model.padding=kept.",
     };
     return info;
   }

@@ -21,12 +21,13 @@ struct ModelInfo {
   std::string name;   // "transformer"
   std::string title;  // "Transformer"
   std::string paper;
-  std::string formula;      // plain text
-  std::string cost;         // time and memory of the mixer in L
-  bool causal = false;      // has a causal form
-  std::string differences;  // from the paper and from the Long Range Arena's code
-  bool packed = true;       // takes rows end to end; else they are padded to the longest of the batch
-  bool capturable = true;   // its step can be recorded as a CUDA graph (no host read in it)
+  std::string formula;         // plain text
+  std::string cost;            // time and memory of the mixer in L
+  bool causal = false;         // has a causal form
+  bool keeps_padding = false;  // has a form with padding in its rows (EncoderConfig::padding)
+  std::string differences;     // from the paper and from the Long Range Arena's code
+  bool packed = true;          // takes rows end to end; else they are padded to the longest of the batch
+  bool capturable = true;      // its step can be recorded as a CUDA graph (no host read in it)
 };
 
 // The model's own options, a section of the configuration named after it.

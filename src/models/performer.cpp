@@ -80,9 +80,11 @@ class Performer : public Model {
             "c = P^(−1/4) and M orthogonal random ω (FAVOR+), or φ(x) = relu(x) + 1e-3",
         .cost = "time O(L·M), memory O(L)",
         .causal = true,
+        .keeps_padding = true,
         .differences =
             "The arena's code lets padding into the sums and adds 1e-6 to every softmax feature; here "
-            "a sum is over the positions of its row and the largest exponents are taken out instead. "
+            "a sum is over the positions of its row (with model.padding=kept: padding, too) and the largest "
+            "exponents are taken out instead. "
             "Released were the relu kernel and, on ListOps, 2 softmax features drawn at every call. "
             "No dropout on the weights, which are never formed (as in the arena's code).",
     };

@@ -9,7 +9,8 @@
 //
 // Differences: the paper is post-norm with √D-scaled embeddings; the arena's code is neither, and so are we.
 // The arena's code masks by adding −1e10 and masks queries too, so that a padded query attends uniformly to
-// everything; here padding is never attended to, and what padded queries give is never read.
+// everything; here padding is never attended to, and what padded queries give is never read. `model.padding:
+// kept` with `attention: unfused` does as that code does.
 #include "kernels/attention/attention.h"
 #include "models/model.h"
 #include "nn/qkv_mixer.h"
@@ -30,11 +31,16 @@ struct TransformerOptions : ModelOptions {
 class SelfAttention : public QkvMixer {
  public:
   SelfAttention(const EncoderConfig& c, const TransformerOptions& o, int64_t index)
-      : QkvMixer(c, index), causal_(c.causal), fused_(o.attention == "fused") {}
+      : QkvMixer(c, index), causal_(c.causal), fused_(o.attention == "fused") {
+    if (fused_ && c.keeps_padding()) {
+      fail("config",
+           "model.padding kept: the fused attention sees no padding. Set transformer.attention=unfused.");
+    }
+  }
 
  protected:
   Tensor mix(const Tensor& qkv, const Forward& f) const override {
-    const AttentionInput input{qkv, f.rows, weight_dropout(f), causal_};
+    const AttentionInput input{qkv, f.rows, weight_dropout(f), causal_, f.valid};
     return fused_ ? attention(input) : attention_unfused(input);
   }
   Tensor mix_reference(const Row& row, const Forward& f) const override {
@@ -42,7 +48,7 @@ class SelfAttention : public QkvMixer {
     Rows rows = lay_out({static_cast<int32_t>(row.length)}, true, row.number);
     Dropout dropout = weight_dropout(f);
     dropout.slots = rows.slots;
-    return attention_reference({qkv, rows, dropout, causal_}).transpose(0, 1);
+    return attention_reference({qkv, rows, dropout, causal_, row.valid}).transpose(0, 1);
   }
   int64_t first_reach() const override { return !fused_ ? -1 : causal_ ? 1 : 0; }
 
@@ -60,10 +66,11 @@ class Transformer : public Model {
         .formula = "softmax(q kᵀ / √P) v, pre-norm blocks",
         .cost = "time O(L²), memory O(L)",
         .causal = true,
+        .keeps_padding = true,
         .differences =
-            "Pre-norm and unscaled embeddings as in the arena's code; padding is never attended to (there, "
-            "padded "
-            "queries attend uniformly to everything).",
+            "Pre-norm and unscaled embeddings as in the arena's code; padding is never attended to. There, "
+            "padded queries attend uniformly to everything; model.padding=kept with "
+            "transformer.attention=unfused has it so.",
     };
     return info;
   }

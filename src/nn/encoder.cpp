@@ -62,8 +62,9 @@ Encoder::Encoder(const EncoderConfig& config, const MakeBlock& make_block) : con
     blocks_.push_back(blocks->register_module(std::to_string(i), make_block(config, i)));
   }
   norm_ = register_module("norm", std::make_shared<LayerNorm>(D));
-  const int64_t features = config.two_inputs ? 4 * D : D;
-  head_ = register_module("head", std::make_shared<MlpHead>(features, config.ff_width, config.num_classes));
+  const bool deep = config.two_inputs && config.pair_head == "concat";
+  head_ = register_module("head", std::make_shared<MlpHead>(config.pair_features() * D, config.ff_width,
+                                                            config.num_classes, deep));
 }
 
 const Tensor& Encoder::position_table() const {
@@ -78,23 +79,32 @@ const Tensor& Encoder::position_table() const {
   return sinusoidal_;
 }
 
+// The released code takes CLS for padding where the first token is.
+Tensor Encoder::real_tokens(const Sequences& input, const Forward& f) const {
+  const Tensor real = input.tokens != *config_.pad_id;
+  if (!config_.cls()) return real;
+  const Tensor first = f.first_positions();
+  return real.index_copy(0, first, real.index_select(0, first + 1));
+}
+
 Tensor Encoder::encode(const Sequences& input, Forward f) const {
   TORCH_CHECK(input.rows.longest <= config_.positions_count(), "[encoder] a row of ", input.rows.longest,
               " positions, but the model was made for ", config_.positions_count());
   f.rows = input.rows;
+  if (config_.keeps_padding()) f.valid = real_tokens(input, f);
   const Tensor x = embed({input.tokens, f.rows, embedding_->weight, cls_, position_table(),
                           f.dropout(config_.dropout, kEmbeddingSite), compute_type_});
   f.look("embedding", x);
   Residual stream{x};
   for (size_t i = 0; i + 1 < blocks_.size(); ++i) stream = blocks_[i]->forward(stream, f);
-  if (config_.cls()) {
+  if (config_.pools_first()) {
     stream = blocks_.back()->forward_first(stream, f);
     f = f.at_first_positions();
   } else {
     stream = blocks_.back()->forward(stream, f);
   }
   return pool({stream.x, stream.branch, stream.bias, stream.dropout, norm_->weight, norm_->bias, f.rows,
-               config_.cls()});
+               config_.pools_first()});
 }
 
 Tensor Encoder::forward(const Batch& batch, const Forward& f) const {
@@ -102,7 +112,8 @@ Tensor Encoder::forward(const Batch& batch, const Forward& f) const {
   if (config_.two_inputs) {
     Forward second = f;
     second.seed = ~f.seed;  // the second document draws other numbers
-    pooled = pair_features(pooled, encode(batch.second, second));
+    const Tensor other = encode(batch.second, second);
+    pooled = config_.pair_head == "concat" ? torch::cat({pooled, other}, 1) : pair_features(pooled, other);
   }
   f.look("pooled", pooled);
   const Tensor logits = head_->forward(pooled);

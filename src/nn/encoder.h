@@ -8,7 +8,8 @@
 //
 // As in the Long Range Arena's code (no √D scaling of embeddings, pre-norm blocks, a final norm), with two
 // differences: pooling and attention never see padding, and CLS is always a valid position (the released code
-// copies the mask of the first token).
+// copies the mask of the first token). `padding: kept` has it as there: rows are filled up with padding, and
+// models that mask see by Forward::valid what it is.
 #pragma once
 #include <functional>
 #include <memory>
@@ -86,11 +87,15 @@ class Encoder : public Layer {
   int64_t parameter_count() const;
   // How batches for this model are laid out.
   LayoutOptions layout() const { return layout(packed_); }
-  LayoutOptions layout(bool packed) const { return {packed, config_.cls(), config_.vocab_size}; }
+  LayoutOptions layout(bool packed) const {
+    return {packed, config_.cls(), config_.vocab_size, config_.keeps_padding() ? config_.max_length : 0,
+            config_.pad_id.value_or(0)};
+  }
   void set_packed(bool packed) { packed_ = packed; }
 
  private:
-  const Tensor& position_table() const;                    // [positions, D], or undefined
+  const Tensor& position_table() const;  // [positions, D], or undefined
+  Tensor real_tokens(const Sequences& input, const Forward& f) const;
   Tensor encode(const Sequences& input, Forward f) const;  // [B, D]
 
   EncoderConfig config_;

@@ -13,7 +13,15 @@ void EncoderConfig::visit(Fields& f) {
   f.real("dropout", dropout, 0, 0.99, "dropout on embeddings and on each branch");
   f.real("attention_dropout", attention_dropout, 0, 0.99, "dropout on attention weights");
   f.choice("positions", positions, {"sinusoidal", "learned", "none"}, "position embedding");
-  f.choice("pooling", pooling, {"cls", "mean"}, "a learned CLS token, or the mean over valid positions");
+  f.choice("pooling", pooling, {"cls", "mean", "first"},
+           "a learned CLS token, the mean over the positions of a row, or its first token (the released "
+           "Retrieval)");
+  f.choice("padding", padding, {"left_out", "kept"},
+           "kept, as in the released code: rows are filled up with padding, which passes through the layers "
+           "and enters the mean; only models with such a form");
+  f.choice("pair_head", pair_head, {"interaction", "concat"},
+           "two documents: [a, b, a∘b, a−b] and two layers (the paper), or [a, b] and three (the released "
+           "code)");
   f.flag("causal", causal,
          "no position sees a later one; only models with a causal form, not with CLS pooling");
 }
@@ -23,11 +31,11 @@ void EncoderConfig::check() const {
     fail("config", "model.qkv_width {} is not a multiple of model.heads {}. Change one of them.", qkv_width,
          heads);
   }
-  if (causal && cls()) {
+  if (causal && pools_first()) {
     fail("config",
-         "model.causal with model.pooling cls: the CLS token stands first and would see nothing but itself. "
-         "Set "
-         "model.pooling=mean.");
+         "model.causal with model.pooling {}: the first position would see nothing but itself. Set "
+         "model.pooling=mean.",
+         pooling);
   }
 }
 

@@ -1,6 +1,7 @@
 // Plain numbers, so that who only configures a model needs no tensors.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/config.h"
@@ -11,15 +12,19 @@ namespace lra {
 struct EncoderConfig {
   int64_t layers = 4, width = 256, heads = 4, qkv_width = 256, ff_width = 1024;
   double dropout = 0.1, attention_dropout = 0.1;
-  std::string positions = "sinusoidal", pooling = "cls";
+  std::string positions = "sinusoidal", pooling = "cls", padding = "left_out", pair_head = "interaction";
   bool causal = false;
   // Not configured: what the data says.
   int64_t vocab_size = 0, num_classes = 0, max_length = 0;
   bool two_inputs = false;
+  std::optional<int64_t> pad_id = {};
 
   void visit(Fields& f);
-  void check() const;  // what no single field can say: heads divide widths
-  bool cls() const { return pooling == "cls"; }
+  void check() const;                                     // what no single field can say: heads divide widths
+  bool cls() const { return pooling == "cls"; }           // there is a CLS token
+  bool pools_first() const { return pooling != "mean"; }  // the first position of a row is all that is read
+  bool keeps_padding() const { return padding == "kept" && pad_id; }
+  int64_t pair_features() const { return two_inputs ? (pair_head == "concat" ? 2 : 4) : 1; }
   int64_t positions_count() const { return max_length + (cls() ? 1 : 0); }
 };
 

@@ -49,6 +49,7 @@ struct Forward {
   Rows rows;          // of the positions that are passed through
   uint64_t seed = 0;  // of dropout
   Tensor step;        // int64 [1] on the device: with the seed, all that dropout draws from
+  Tensor valid;       // bool [T] where padding is kept in the rows: false at padding; else undefined
   Tensor copies;  // the flat buffer of parameters in the type of the activations, where the engine keeps one
   // Sees named intermediate results when set; used to find the first bad tensor.
   std::function<void(const std::string&, const Tensor&)> probe;

@@ -113,15 +113,21 @@ Tensor FeedForward::reference(const Tensor& x, const Forward& f) const {
       bias_activation_reference(inner, in_->bias, Activation::kGelu, f.dropout(dropout_, site_)));
 }
 
-MlpHead::MlpHead(int64_t in, int64_t hidden, int64_t classes) {
-  hidden_ =
-      register_module("0", std::make_shared<Linear>(in, hidden, Linear::Options{true, Init::lecun(in), {}}));
-  out_ = register_module(
-      "1", std::make_shared<Linear>(hidden, classes, Linear::Options{true, Init::lecun(hidden), {}}));
+MlpHead::MlpHead(int64_t in, int64_t hidden, int64_t classes, bool deep) {
+  const auto layer = [&](size_t index, int64_t from, int64_t to) {
+    return register_module(std::to_string(index),
+                           std::make_shared<Linear>(from, to, Linear::Options{true, Init::lecun(from), {}}));
+  };
+  hidden_ = {layer(0, in, hidden)};
+  if (deep) hidden_.push_back(layer(1, hidden, hidden / 2));
+  out_ = layer(hidden_.size(), deep ? hidden / 2 : hidden, classes);
 }
 
 Tensor MlpHead::forward(const Tensor& x) const {
-  const Tensor inner = bias_activation(hidden_->product(x, {}), hidden_->bias, Activation::kRelu, {});
+  Tensor inner = x;
+  for (const auto& layer : hidden_) {
+    inner = bias_activation(layer->product(inner, {}), layer->bias, Activation::kRelu, {});
+  }
   return out_->forward(inner, {});
 }
 

@@ -74,14 +74,15 @@ class FeedForward : public Layer {
   uint64_t site_;
 };
 
-// The two-layer classifier: W_b relu(W_a x + b_a) + b_b
+// The two-layer classifier: W_b relu(W_a x + b_a) + b_b. A deep one has a layer of half the width between.
 class MlpHead : public Layer {
  public:
-  MlpHead(int64_t in, int64_t hidden, int64_t classes);
+  MlpHead(int64_t in, int64_t hidden, int64_t classes, bool deep = false);
   Tensor forward(const Tensor& x) const;  // [B, in] → [B, C]
 
  private:
-  std::shared_ptr<Linear> hidden_, out_;
+  std::vector<std::shared_ptr<Linear>> hidden_;
+  std::shared_ptr<Linear> out_;
 };
 
 // Features of a pair for the two-tower head (LRA eq. 1): [x₁, x₂, x₁∘x₂, x₁−x₂]

@@ -47,8 +47,12 @@ Tensor QkvMixer::core_reference(const Tensor& x, const Forward& f) const {
   for (int64_t b = 0; b < f.rows.count; ++b) {
     const int64_t at = offsets[b].item<int64_t>(), n = lengths[b].item<int64_t>();
     pad(at - end);
-    const Row row{q.narrow(1, at, n), k.narrow(1, at, n), v.narrow(1, at, n), slots[at].item<int64_t>() >> 24,
-                  n};
+    const Row row{q.narrow(1, at, n),
+                  k.narrow(1, at, n),
+                  v.narrow(1, at, n),
+                  slots[at].item<int64_t>() >> 24,
+                  n,
+                  f.valid.defined() ? f.valid.narrow(0, at, n) : Tensor()};
     parts.push_back(mix_reference(row, f).transpose(0, 1).reshape({n, -1}));
     end = at + n;
   }

@@ -24,6 +24,7 @@ class QkvMixer : public Mixer {
     Tensor q, k, v;      // [H, n, P]
     int64_t number = 0;  // in the whole batch: what dropout draws by
     int64_t length = 0;  // n
+    Tensor valid = {};   // [n], Forward::valid of the row
   };
 
   virtual Tensor mix(const Tensor& qkv, const Forward& f) const = 0;         // [T, 3, H, P] → [T, H, P]

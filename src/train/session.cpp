@@ -38,6 +38,7 @@ void describe_data(EncoderConfig& encoder, const DatasetInfo& info, bool two_inp
   encoder.num_classes = info.num_classes;
   encoder.max_length = info.max_length;
   encoder.two_inputs = two_inputs;
+  encoder.pad_id = info.pad_id;
 }
 
 }  // namespace
@@ -91,6 +92,7 @@ Json describe_run(RunConfig config, const fs::path& data) {
     config.encoder.num_classes = info.num_classes;
     config.encoder.max_length = info.max_length;
     config.encoder.two_inputs = info.two_inputs;
+    config.encoder.pad_id = info.pad_id;
     out["data"] = nullptr;
   }
   resolve_device(config);

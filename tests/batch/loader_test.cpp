@@ -59,8 +59,8 @@ TEST(ShuffleTest, FrozenBatchesKeepTheirCompositionAndCoverAnEpoch) {
   EXPECT_FALSE(in_order);
 }
 
-TEST(CollateTest, NamesPositionsByTheirPlacesWherePaddingWasLeftOut) {
-  const TempDir dir;
+// Pixels 0 8 0 5 and 7 0 0 0, the black ones left out.
+Dataset with_black_pixels(const TempDir& dir) {
   DatasetInfo info;
   info.task = "image", info.version = "1", info.variant = "test", info.split = "train", info.source = "test";
   info.vocab_size = 256, info.num_classes = 2, info.max_length = 4, info.pad_id = 0;
@@ -69,7 +69,12 @@ TEST(CollateTest, NamesPositionsByTheirPlacesWherePaddingWasLeftOut) {
   writer.add(std::span<const uint16_t>(one), 1);
   writer.add(std::span<const uint16_t>(two), 0);
   writer.commit();
-  const Dataset data(dir / "train.safetensors");
+  return Dataset(dir / "train.safetensors");
+}
+
+TEST(CollateTest, NamesPositionsByTheirPlacesWherePaddingWasLeftOut) {
+  const TempDir dir;
+  const Dataset data = with_black_pixels(dir);
   const Batch batch = collate(data, std::vector<int64_t>{0, 1}, {true, true, 256}, 4);
   EXPECT_TRUE(torch::equal(batch.input.tokens, torch::tensor({256, 8, 5, 256, 7}, torch::kInt)));
   EXPECT_TRUE(batch.input.rows.gaps);
@@ -78,6 +83,26 @@ TEST(CollateTest, NamesPositionsByTheirPlacesWherePaddingWasLeftOut) {
     expected.push_back(Rows::slot_of(row, place));
   }
   EXPECT_TRUE(torch::equal(batch.input.rows.slots, torch::tensor(expected)));
+}
+
+TEST(CollateTest, FillsRowsUpWherePaddingIsKept) {
+  const TempDir dir;
+  const Dataset data = numbered(dir, 20);
+  const Batch batch = collate(data, std::vector<int64_t>{0, 2}, {true, true, 17, 7, 0});
+  EXPECT_TRUE(torch::equal(batch.input.tokens,
+                           torch::tensor({17, 1, 0, 0, 0, 0, 0, 0, 17, 3, 3, 3, 0, 0, 0, 0}, torch::kInt)));
+  EXPECT_TRUE(batch.input.rows.full);
+  EXPECT_EQ(batch.real_tokens, 4);
+}
+
+TEST(CollateTest, PutsBlackPixelsBackWherePaddingIsKept) {
+  const TempDir dir;
+  const Dataset data = with_black_pixels(dir);
+  const Batch batch = collate(data, std::vector<int64_t>{0, 1}, {true, true, 256, 4, 0}, 4);
+  EXPECT_TRUE(
+      torch::equal(batch.input.tokens, torch::tensor({256, 0, 8, 0, 5, 256, 7, 0, 0, 0}, torch::kInt)));
+  EXPECT_FALSE(batch.input.rows.gaps);
+  EXPECT_EQ(batch.input.rows.slots[4].item<int64_t>(), Rows::slot_of(4, 4));
 }
 
 TEST(CollateTest, PacksRowsEndToEndWithClsFirst) {

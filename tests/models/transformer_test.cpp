@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include "models/model.h"
+#include "support/error_text.h"
+#include "support/models.h"
 
 namespace lra {
 namespace {
@@ -49,6 +51,116 @@ INSTANTIATE_TEST_SUITE_P(
         Published{"Pathfinder64, released", 2, 4, 32, 32, 32, 256, 2, 4096, "cls", "learned", false, 153'186},
         Published{"Pathfinder256, released", 2, 4, 32, 32, 32, 256, 2, 65536, "cls", "learned", false,
                   2'119'266}));
+
+TEST(TransformerTest, TheReleasedTwoTowerHeadHasItsParameters) {
+  EncoderConfig c;
+  c.layers = 4, c.heads = 4, c.width = c.qkv_width = 128, c.ff_width = 512;
+  c.vocab_size = 257, c.num_classes = 2, c.max_length = 4000, c.two_inputs = true;
+  c.pooling = "first", c.pair_head = "concat";
+  const Model& model = find_model("transformer");
+  const auto options = model.options();
+  const auto encoder = make_encoder(model, c, *options, 0);
+  EXPECT_EQ(encoder->parameter_count(), 1'087'618);  // of the arena's code
+  EXPECT_EQ(shell_parameters(c) + 4 * model.block_parameters(c, *options), 1'087'618);
+  Batch batch;
+  batch.rows = 1;
+  for (Sequences* s : {&batch.input, &batch.second}) {
+    s->rows = lay_out({5}, true);
+    s->tokens = torch::tensor({4, 8, 15, 16, 23}, torch::kInt);
+  }
+  EXPECT_EQ(encoder->forward(batch, {}).sizes(), (std::vector<int64_t>{1, 2}));
+}
+
+// The arena's encoder as its code has it, in single precision, where −10¹⁰ swallows what it is added to.
+class ReleasedEncoder {
+ public:
+  ReleasedEncoder(const Encoder& ours, const EncoderConfig& config) : c_(config) {
+    for (const auto& p : ours.named_parameters()) parameters_[p.key()] = p.value().detach();
+  }
+
+  Tensor logits(const Tensor& ids) const {                          // [B, L]
+    Tensor mask = ids > 0, x = p("embedding.weight").index({ids});  // [B, L, E]
+    const int64_t B = ids.size(0);
+    if (c_.cls()) {
+      x = torch::cat({p("cls").expand({B, 1, c_.width}), x}, 1);
+      mask = torch::cat({mask.narrow(1, 0, 1), mask}, 1);
+    }
+    x = x + sinusoidal_positions(x.size(1), c_.width).to(torch::kFloat);
+    const Tensor both = mask.unsqueeze(2).logical_and(mask.unsqueeze(1)).unsqueeze(1);  // [B, 1, n, n]
+    const Tensor bias = torch::where(both, torch::zeros({}), torch::full({}, -1e10f));
+    for (int64_t i = 0; i < c_.layers; ++i) {
+      const std::string block = "blocks." + std::to_string(i) + ".";
+      x = x + attention(block, norm(block + "attention_norm", x), bias);
+      const Tensor h =
+          torch::gelu(linear(block + "feed_forward.in", norm(block + "feed_forward_norm", x)), "tanh");
+      x = x + linear(block + "feed_forward.out", h);
+    }
+    x = norm("norm", x);
+    const Tensor pooled = c_.cls() ? x.select(1, 0) : x.mean(1);
+    return linear("head.1", torch::relu(linear("head.0", pooled)));
+  }
+
+ private:
+  const Tensor& p(const std::string& name) const { return parameters_.at(name); }
+  Tensor linear(const std::string& name, const Tensor& x) const {
+    return torch::matmul(x, p(name + ".weight").t()) + p(name + ".bias");
+  }
+  Tensor norm(const std::string& name, const Tensor& x) const {
+    return torch::layer_norm(x, {c_.width}, p(name + ".weight"), p(name + ".bias"), 1e-6);
+  }
+  Tensor attention(const std::string& block, const Tensor& x, const Tensor& bias) const {
+    const auto heads = [&](const char* which) {  // [B, H, n, P]
+      const Tensor y = torch::matmul(x, p(block + "attention." + which + ".weight").t());
+      return y.view({x.size(0), x.size(1), c_.heads, -1}).transpose(1, 2);
+    };
+    const Tensor q = heads("q"),
+                 scale = torch::full({}, std::sqrt(static_cast<double>(q.size(3))), torch::kFloat);
+    const Tensor a = torch::softmax(torch::matmul(q, heads("k").transpose(2, 3)) / scale + bias, -1);
+    const Tensor y = torch::matmul(a, heads("v")).transpose(1, 2).flatten(2);
+    return torch::matmul(y, p(block + "attention.o.weight").t());
+  }
+
+  EncoderConfig c_;
+  std::map<std::string, Tensor> parameters_;
+};
+
+TEST(TransformerTest, WithPaddingKeptIsTheReleasedEncoder) {
+  const Tensor ids =
+      torch::tensor({{3, 9, 1, 0, 0, 0}, {0, 5, 0, 7, 2, 0}, {4, 4, 8, 1, 6, 2}}, torch::kLong);
+  for (const char* pooling : {"cls", "mean"}) {
+    EncoderConfig c = small_config();
+    c.padding = "kept", c.pooling = pooling, c.max_length = 6, c.pad_id = 0;
+    const Model& model = find_model("transformer");
+    const auto options = model.options();
+    const ConfigTree unfused = parse_assignment("attention=unfused");
+    ConfigReader reader(unfused);
+    options->visit(reader);
+    const auto encoder = make_encoder(model, c, *options, 1);
+    const int32_t lead = c.cls() ? 1 : 0;
+    Batch batch;
+    batch.rows = 3;
+    batch.input.rows = lay_out({6 + lead, 6 + lead, 6 + lead}, true);
+    const Tensor tokens = ids.to(torch::kInt);
+    batch.input.tokens =
+        (c.cls() ? torch::cat({torch::full({3, 1}, c.vocab_size, torch::kInt), tokens}, 1) : tokens)
+            .flatten();
+    const Tensor ours = encoder->forward(batch, {}), released = ReleasedEncoder(*encoder, c).logits(ids);
+    EXPECT_TRUE(torch::allclose(ours, released, 1e-4, 1e-5)) << pooling << (ours - released).abs().max();
+  }
+}
+
+TEST(TransformerTest, PaddingIsKeptByNoModelThatHasNoFormForIt) {
+  EncoderConfig c = small_config();
+  c.padding = "kept", c.pad_id = 0;
+  const Model &fused = find_model("transformer"), &blocks = find_model("local");
+  const auto refused = [&](const Model& model) {
+    return error_text([&] { make_encoder(model, c, *model.options(), 0); });
+  };
+  EXPECT_TRUE(says(refused(fused), "transformer.attention=unfused"));
+  EXPECT_TRUE(says(refused(blocks), "model.padding=left_out"));
+  c.pad_id = {};  // data without padding: nothing to keep
+  EXPECT_NO_THROW(make_encoder(blocks, c, *blocks.options(), 0));
+}
 
 TEST(TransformerTest, ParameterNamesSayWhereTheyAre) {
   EncoderConfig c;

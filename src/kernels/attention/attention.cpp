@@ -228,6 +228,7 @@ Tensor dropout_mask(const Dropout& dropout, int64_t row, int64_t H, int64_t L) {
 }  // namespace
 
 Tensor attention(const AttentionInput& in) {
+  TORCH_CHECK(!in.valid.defined(), "[attention] rows with padding in them need attention_unfused");
   if (in.qkv.is_cpu()) return CpuAttention::apply(in.qkv, in.rows, in.dropout, in.causal);
   return in.qkv.scalar_type() == torch::kDouble ? attention_reference(in) : attention_library(in);
 }
@@ -260,6 +261,11 @@ Tensor attention_reference(const AttentionInput& in) {
     if (in.causal) {
       const Tensor later = torch::ones({L, L}, scores.options().dtype(torch::kBool)).triu(1);
       scores = scores.masked_fill(later, -std::numeric_limits<double>::infinity());
+    }
+    if (in.valid.defined()) {
+      const Tensor valid = in.valid.narrow(0, at, L);
+      scores = scores.masked_fill(~valid, -std::numeric_limits<double>::infinity())
+                   .masked_fill(~valid.view({L, 1}), 0);
     }
     Tensor weights = torch::softmax(scores, -1);
     if (in.dropout.active()) {

@@ -23,6 +23,9 @@ struct AttentionInput {
   Rows rows;
   Dropout dropout;      // on the weights
   bool causal = false;  // a query sees no later key
+  // Bool [T], not for the fused form: keys that are false are seen by none, and queries that are see all keys
+  // alike, whatever these are (where the arena's code adds −10¹⁰ to all scores of a query, they drown in it).
+  Tensor valid = {};
 };
 
 Tensor attention(const AttentionInput& input);  // [T, H, P]

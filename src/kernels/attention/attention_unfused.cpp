@@ -13,6 +13,11 @@ Tensor attention_unfused(const AttentionInput& in) {
   Tensor scores = torch::matmul(heads[0], heads[1].transpose(2, 3)) /
                   std::sqrt(static_cast<double>(in.qkv.size(3)));  // [B, H, L, L]
   constexpr double kNever = -std::numeric_limits<double>::infinity();
+  if (in.valid.defined()) {
+    const Tensor valid = to_grid(in.valid, in.rows);  // [B, L]
+    scores =
+        scores.masked_fill(~valid.view({-1, 1, 1, L}), kNever).masked_fill(~valid.view({-1, 1, L, 1}), 0);
+  }
   if (!in.rows.full) {
     scores = scores.masked_fill(~grid_mask(in.rows).view({-1, 1, 1, L}), kNever);
   }
