@@ -48,7 +48,8 @@ class SourcesGpuTest : public testing::Test {
   std::vector<double> losses_there(const Make& make_source_of) {
     EncoderConfig c = small_config();
     c.attention_dropout = 0;
-    auto encoder = small_encoder(find_model("transformer"), c);
+    // On the emulator softmax attention is the CPU's, which knows no positions behind the last row.
+    auto encoder = small_encoder(find_model(device_.emulated() ? "linear" : "transformer"), c);
     TrainState state = make_train_state(*encoder, device_, torch::kFloat, torch::kFloat);
     auto engine = make_engine(EngineKind::kGraph, *encoder, state, {}, {"constant", 1e-3, 0, 100}, 4);
     const std::unique_ptr<BatchSource> source = make_source_of(LoaderOptions{12, 2, 5, encoder->layout()});
