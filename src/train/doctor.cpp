@@ -12,6 +12,7 @@
 #include "base/torch_compat.h"
 #include "base/version.h"
 #include "kernels/attention/attention.h"
+#include "kernels/linear_attention/linear_attention_gpu.h"
 
 namespace lra {
 namespace {
@@ -56,6 +57,15 @@ Json operations(const torch::Device& device) {
       cuda ? "tensor operations, keys gathered a slice at a time" : "lra: CPU kernel",
       cuda ? "no kernel of ours yet; weights are computed again backward"
            : "one pass over blocks, weights never stored");
+  const bool fused = !cuda || kLinearAttentionUsesKernels;
+  add("attention by feature sums",
+      !cuda   ? "lra: CPU kernel"
+      : fused ? "lra: CUDA kernels"
+              : "tensor operations on a grid of rows",
+      fused ? "features never stored; packed rows" : "switched off in linear_attention_gpu.h");
+  add("attention by feature sums, causal", cuda ? "tensor operations on a grid of rows" : "lra: CPU kernel",
+      cuda ? "no kernel of ours yet; so are fp32 and head widths that are no multiple of 8"
+           : "running sums in chunks, features never stored");
   const char* kernel = cuda ? "lra: CUDA kernel" : "lra: CPU kernel";
   add("residual + dropout + layer norm", kernel, "one pass each way");
   add("bias + activation + dropout", kernel, "one pass each way, keeps only its input");

@@ -1,5 +1,6 @@
 // CUDA side of the device source (device_source.h), two launches: one block lays out the rows, then one
 // thread for each position copies its token.
+#include "base/cuda_start.cuh"
 #include "batch/gather/gather_arguments.h"
 
 namespace lra {
@@ -95,9 +96,9 @@ __global__ void __launch_bounds__(kThreads) tokens_kernel(GatherArguments a) {
 
 int gather_launch(const GatherArguments& a, CudaStream stream) {
   const auto on = static_cast<cudaStream_t>(stream);
-  rows_kernel<<<1, kThreads, 0, on>>>(a);
+  start_kernel(rows_kernel, {1, kThreads, on}, a);
   const auto blocks = static_cast<unsigned>((a.capacity + kThreads - 1) / kThreads);
-  if (blocks > 0) tokens_kernel<<<blocks, kThreads, 0, on>>>(a);
+  if (blocks > 0) start_kernel(tokens_kernel, {blocks, kThreads, on}, a);
   return cudaGetLastError();
 }
 

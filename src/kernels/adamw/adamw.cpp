@@ -4,6 +4,7 @@
 
 #include "base/torch_compat.h"
 #include "kernels/adamw/adamw_cpu.h"
+#include "kernels/portable.h"
 
 namespace lra {
 
@@ -104,7 +105,7 @@ void adamw_step(const AdamWState& state, const AdamWOptions& options, const Tens
                 const Tensor& correct, int64_t rows) {
   check_state(state, loss_sum, correct);
   const AdamWArguments a = arguments_of(state, options, loss_sum, correct, rows);
-  if (state.parameters.is_cuda()) {
+  if (on_device(state.parameters)) {
     launch(adamw_cuda, a, "adamw");
   } else if (state.parameters.scalar_type() == torch::kDouble) {
     step_cpu<double>(a, loss_sum.item<double>());

@@ -3,6 +3,7 @@
 // working copy, and zeros to g).
 #include <cuda_bf16.h>
 
+#include "base/cuda_start.cuh"
 #include "kernels/adamw/adamw_arguments.h"
 
 namespace lra {
@@ -126,10 +127,10 @@ void start(const AdamWArguments& a, cudaStream_t stream) {
     return static_cast<unsigned>(blocks < 1 ? 1 : blocks < limit ? blocks : limit);
   };
   const unsigned partials = grid(kAdamWPartials);
-  squares_kernel<T, W>
-      <<<partials, kThreads, 0, stream>>>(static_cast<const T*>(a.gradients), a.n, a.partials);
-  scalars_kernel<<<1, kThreads, 0, stream>>>(a, static_cast<int>(partials));
-  update_kernel<T, W><<<grid(most), kThreads, 0, stream>>>(a);
+  start_kernel(squares_kernel<T, W>, {partials, kThreads, stream}, static_cast<const T*>(a.gradients), a.n,
+               a.partials);
+  start_kernel(scalars_kernel, {1, kThreads, stream}, a, static_cast<int>(partials));
+  start_kernel(update_kernel<T, W>, {grid(most), kThreads, stream}, a);
 }
 
 template <class T>

@@ -3,6 +3,7 @@
 #include "base/torch_compat.h"
 #include "kernels/add_norm/add_norm_cpu.h"
 #include "kernels/parameter_gradient.h"
+#include "kernels/portable.h"
 #include "kernels/rows/partial_sums.h"
 
 namespace lra {
@@ -26,10 +27,10 @@ void check(const AddNormInput& in) {
   const auto type = in.x.scalar_type();
   TORCH_CHECK(in.x.dim() == 2 && in.x.size(1) > 0, "[add_norm] x has shape ", in.x.sizes(),
               ", expected [T, D]");
-  TORCH_CHECK(type == torch::kDouble || type == torch::kFloat || (type == torch::kBFloat16 && in.x.is_cuda()),
+  TORCH_CHECK(type == torch::kDouble || type == torch::kFloat || (type == torch::kBFloat16 && on_device(in.x)),
               "[add_norm] x is ", type, " on ", in.x.device(),
               ", expected float, double or, on CUDA, bfloat16");
-  TORCH_CHECK(in.x.is_cpu() || in.x.size(1) <= kNormMaxWidth, "[add_norm] rows are ", in.x.size(1),
+  TORCH_CHECK(!on_device(in.x) || in.x.size(1) <= kNormMaxWidth, "[add_norm] rows are ", in.x.size(1),
               " wide, on CUDA at most ", kNormMaxWidth, " is possible");
   const auto expected = type == torch::kDouble ? torch::kDouble : torch::kFloat;
   for (const Tensor& p : {in.weight, in.offset, in.branch.defined() ? in.bias : Tensor()}) {
@@ -69,7 +70,7 @@ Result run_forward(const AddNormInput& in, bool for_backward) {
                                           x.size(1),
                                           adds ? in.dropout.draw() : Dropout().draw(),
                                           static_cast<int>(x.element_size())};
-  if (x.is_cuda()) {
+  if (on_device(x)) {
     launch(add_norm_forward_cuda, arguments, "add_norm");
   } else {
     parallel_for(0, x.size(0), std::max<int64_t>(1, 4096 / std::max<int64_t>(1, x.size(1))),
@@ -145,7 +146,7 @@ class AddNorm : public torch::autograd::Function<AddNorm> {
 
  private:
   static void run_backward(AddNormBackwardArguments& a, const torch::TensorOptions& options) {
-    if (options.device().is_cuda()) {
+    if (on_device(options.device())) {
       const Tensor partial = torch::empty({a.blocks, 3, a.width}, options);
       a.partial = target(partial);
       launch(add_norm_backward_cuda, a, "add_norm backward");

@@ -203,7 +203,8 @@ int forward_launch(const AddNormForwardArguments& a, CudaStream stream) {
     static const int64_t resident = resident_blocks(forward_kernel<P>, P::kThreads);
     const int64_t turns = (a.positions + P::kTeams - 1) / P::kTeams;
     const auto grid = static_cast<unsigned>(turns < resident ? turns : resident);
-    forward_kernel<P><<<grid, P::kThreads, 0, static_cast<cudaStream_t>(stream)>>>(a, dropout_keys(a.draw));
+    start_kernel(forward_kernel<P>, {grid, P::kThreads, static_cast<cudaStream_t>(stream)}, a,
+                 dropout_keys(a.draw));
   });
   return cudaGetLastError();
 }
@@ -216,7 +217,8 @@ int backward_launch(const AddNormBackwardArguments& a, CudaStream stream) {
     using P = decltype(plan);
     using A = typename P::A;
     const auto s = static_cast<cudaStream_t>(stream);
-    backward_kernel<P><<<static_cast<unsigned>(a.blocks), P::kThreads, 0, s>>>(a, dropout_keys(a.draw));
+    start_kernel(backward_kernel<P>, {static_cast<unsigned>(a.blocks), P::kThreads, s}, a,
+                 dropout_keys(a.draw));
     start_partial_sums<A>(
         {static_cast<const A*>(a.partial),
          a.blocks,

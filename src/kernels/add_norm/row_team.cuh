@@ -1,6 +1,7 @@
 // How rows of width up to 4096 are spread over threads: a team of 8 to 512 threads has one row in its
 // registers, a thread 8 elements of it, and the blocks go through the rows with the grid's stride.
 #pragma once
+#include "kernels/rows/instructions.cuh"
 #include "kernels/rows/octet.cuh"
 
 namespace lra {
@@ -77,7 +78,7 @@ struct TeamSum {
 #pragma unroll
         for (int k = 0; k < kValues; ++k) warps[turn][warp][k] = values[k];
       }
-      asm volatile("bar.sync %0, %1;" ::"r"(team + 1), "n"(P::kLanes) : "memory");
+      team_barrier<P::kLanes>(team + 1);
 #pragma unroll
       for (int k = 0; k < kValues; ++k) {
         values[k] = 0;

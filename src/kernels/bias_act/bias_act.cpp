@@ -5,6 +5,7 @@
 #include "base/torch_compat.h"
 #include "kernels/bias_act/bias_act_cpu.h"
 #include "kernels/parameter_gradient.h"
+#include "kernels/portable.h"
 #include "kernels/rows/partial_sums.h"
 
 namespace lra {
@@ -25,7 +26,7 @@ void check(const Tensor& x, const Tensor& bias) {
   const auto type = x.scalar_type();
   TORCH_CHECK(x.dim() == 2 && x.size(1) > 0, "[bias_activation] x has shape ", x.sizes(),
               ", expected [T, F]");
-  TORCH_CHECK(type == torch::kDouble || type == torch::kFloat || (type == torch::kBFloat16 && x.is_cuda()),
+  TORCH_CHECK(type == torch::kDouble || type == torch::kFloat || (type == torch::kBFloat16 && on_device(x)),
               "[bias_activation] x is ", type, " on ", x.device(),
               ", expected float, double or, on CUDA, bfloat16");
   const auto expected = type == torch::kDouble ? torch::kDouble : torch::kFloat;
@@ -40,7 +41,7 @@ Tensor run_forward(const Tensor& x, const Tensor& bias, Activation activation, c
   const BiasActForwardArguments arguments{
       in.const_data_ptr(), b.const_data_ptr(), y.mutable_data_ptr(), in.size(0),
       in.size(1),          activation,         dropout.draw(),       static_cast<int>(in.element_size())};
-  if (in.is_cuda()) {
+  if (on_device(in)) {
     launch(bias_act_forward_cuda, arguments, "bias_activation");
   } else {
     parallel_for(0, in.size(0), std::max<int64_t>(1, 4096 / std::max<int64_t>(1, in.size(1))),
@@ -92,7 +93,7 @@ class BiasActivation : public torch::autograd::Function<BiasActivation> {
                                        dropout.draw(),
                                        static_cast<int>(x.element_size())};
     const auto options = bias.options().requires_grad(false);
-    if (x.is_cuda()) {
+    if (on_device(x)) {
       const Tensor partial = torch::empty({arguments.blocks, arguments.width}, options);
       arguments.partial = partial.mutable_data_ptr();
       launch(bias_act_backward_cuda, arguments, "bias_activation backward");

@@ -1,6 +1,7 @@
 // CUDA side of bias_act.h: a thread has 8 columns and goes through rows with the grid's stride, several of
 // them in flight.
 #include "kernels/bias_act/bias_act_arguments.h"
+#include "kernels/rows/instructions.cuh"
 #include "kernels/rows/octet.cuh"
 #include "kernels/rows/partial_sums.cuh"
 
@@ -9,18 +10,6 @@ namespace {
 
 constexpr int kThreads = 256;                // at most: bias_act_tiles
 constexpr int64_t kMostPositions = 1 << 30;  // rows are counted in 32 bits
-
-// 2^x and 1/x by one instruction each, good to 2^-22, relative; where a result is too small for a float, 0.
-__device__ inline float fast_exp2(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-__device__ inline float fast_reciprocal(float x) {
-  float y;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
 
 // ½ (1 + tanh(z)) = σ(2z) = 1 / (1 + e^−2z), so that gelu(u) = u σ(2z) with z = √(2/π) (u + 0.044715 u³)
 template <class T>
@@ -217,8 +206,8 @@ int forward_launch(const BiasActForwardArguments& a, CudaStream stream) {
   const int64_t rows = 8 / a.element * tiles.rows;  // of a turn
   const dim3 grid(looping_blocks((a.positions + rows - 1) / rows, 4), static_cast<unsigned>(tiles.columns));
   choose_variant(a, all_aligned(a.width, a.x, a.y), [&](auto variant) {
-    forward_kernel<decltype(variant)>
-        <<<grid, block, 0, static_cast<cudaStream_t>(stream)>>>(a, dropout_keys(a.draw));
+    start_kernel(forward_kernel<decltype(variant)>, {grid, block, static_cast<cudaStream_t>(stream)}, a,
+                 dropout_keys(a.draw));
   });
   return cudaGetLastError();
 }
@@ -232,7 +221,7 @@ int backward_launch(const BiasActBackwardArguments& a, CudaStream stream) {
   const auto s = static_cast<cudaStream_t>(stream);
   choose_variant(a, all_aligned(a.width, a.x, a.dy, a.dx), [&](auto variant) {
     using A = Accumulator<typename decltype(variant)::T>;
-    backward_kernel<decltype(variant)><<<grid, block, 0, s>>>(a, dropout_keys(a.draw));
+    start_kernel(backward_kernel<decltype(variant)>, {grid, block, s}, a, dropout_keys(a.draw));
     start_partial_sums<A>({static_cast<const A*>(a.partial),
                            a.blocks,
                            1,

@@ -4,6 +4,7 @@
 
 #include "kernels/cross_entropy/cross_entropy_arguments.h"
 #include "kernels/cross_entropy/cross_entropy_cpu.h"
+#include "kernels/portable.h"
 
 namespace lra {
 
@@ -22,7 +23,7 @@ void check(const Tensor& logits, const Tensor& labels) {
   TORCH_CHECK(labels.scalar_type() == torch::kLong && labels.dim() == 1 && labels.size(0) == logits.size(0),
               "[cross_entropy] labels must be int64 [", logits.size(0), "], not ", labels.scalar_type(), " ",
               labels.sizes());
-  if (!labels.is_cpu()) return;
+  if (on_device(labels)) return;
   for (int64_t b = 0; b < labels.size(0); ++b) {
     const int64_t label = labels.const_data_ptr<int64_t>()[b];
     TORCH_CHECK(label >= 0 && label < logits.size(1), "[cross_entropy] label ", label, " of row ", b,
@@ -45,7 +46,7 @@ variable_list run(const Tensor& logits, const Tensor& labels, bool with_gradient
                                 correct.mutable_data_ptr<int64_t>(),
                                 with_gradient ? gradient.mutable_data_ptr() : nullptr,
                                 static_cast<int>(x.element_size())};
-  if (x.is_cuda()) {
+  if (on_device(x)) {
     launch(cross_entropy_cuda, a, "cross_entropy");
   } else {
     cross_entropy_cpu(a);

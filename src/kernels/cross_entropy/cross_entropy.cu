@@ -2,8 +2,7 @@
 // order: a group of 1 to 32 threads takes a row at a time.
 #include <cmath>
 
-#include <cuda_runtime.h>
-
+#include "base/cuda_start.cuh"
 #include "kernels/cross_entropy/cross_entropy_arguments.h"
 
 namespace lra {
@@ -95,8 +94,8 @@ int cross_entropy_launch(const CrossEntropyArguments& a, CudaStream s) {
   const auto stream = static_cast<cudaStream_t>(s);
   int size = 1;  // about 8 logits for a thread
   while (size < 32 && size * 8 < a.C) size *= 2;
-  if (a.element == 4) cross_entropy_kernel<float><<<1, kThreads, 0, stream>>>(a, size);
-  if (a.element == 8) cross_entropy_kernel<double><<<1, kThreads, 0, stream>>>(a, size);
+  if (a.element == 4) start_kernel(cross_entropy_kernel<float>, {1, kThreads, stream}, a, size);
+  if (a.element == 8) start_kernel(cross_entropy_kernel<double>, {1, kThreads, stream}, a, size);
   return cudaGetLastError();
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/torch_compat.h"
 #include "kernels/dropout/dropout_cpu.h"
+#include "kernels/portable.h"
 
 namespace lra {
 
@@ -57,7 +58,7 @@ Tensor run(const Tensor& x, const Dropout& d) {
                                    in.size(1),
                                    d.draw(),
                                    static_cast<int>(in.element_size())};
-  if (in.is_cuda()) {
+  if (on_device(in)) {
     launch(dropout_cuda, arguments, "dropout");
   } else if (in.scalar_type() == torch::kDouble) {
     run_cpu<double>(in, out, arguments);

@@ -1,6 +1,7 @@
 // CUDA side of dropout: a thread makes one Philox block and handles its 8 neighbouring elements.
 #include <cuda_bf16.h>
 
+#include "base/cuda_start.cuh"
 #include "kernels/dropout/dropout_arguments.h"
 
 namespace lra {
@@ -39,8 +40,8 @@ void start(const DropoutArguments& a, CudaStream stream) {
   if (threads == 0) return;
   constexpr int kBlock = 256;
   const auto grid = static_cast<unsigned>((threads + kBlock - 1) / kBlock);
-  dropout_kernel<T><<<grid, kBlock, 0, static_cast<cudaStream_t>(stream)>>>(
-      static_cast<const T*>(a.in), static_cast<T*>(a.out), a.positions, a.width, a.draw);
+  start_kernel(dropout_kernel<T>, {grid, kBlock, static_cast<cudaStream_t>(stream)},
+               static_cast<const T*>(a.in), static_cast<T*>(a.out), a.positions, a.width, a.draw);
 }
 
 int dropout_launch(const DropoutArguments& a, CudaStream stream) {

@@ -121,7 +121,7 @@ class EmbedFunction : public torch::autograd::Function<EmbedFunction> {
                            std::max(input.rows.longest, input.rows.pitch),
                            input.dropout.draw(),
                            static_cast<int>(out.element_size())};
-    if (table.is_cuda()) {
+    if (on_device(table)) {
       launch(embed_forward_cuda, a, "embed");
     } else {
       input.type == torch::kDouble ? forward_cpu<double>(a) : forward_cpu<float>(a);
@@ -145,8 +145,8 @@ class EmbedFunction : public torch::autograd::Function<EmbedFunction> {
     const int64_t parts = parts_cpu(T, D, V);
     const EmbedPlan plan(T, D, V);
     const auto options = table.options().requires_grad(false);
-    const Tensor partial = torch::empty({dy.is_cuda() ? plan.partial_size() : parts * (V + 1) * D}, options);
-    const Tensor sort = torch::empty({dy.is_cuda() ? plan.sort_size() : 0}, options.dtype(torch::kInt));
+    const Tensor partial = torch::empty({on_device(dy) ? plan.partial_size() : parts * (V + 1) * D}, options);
+    const Tensor sort = torch::empty({on_device(dy) ? plan.sort_size() : 0}, options.dtype(torch::kInt));
     const int64_t longest = context->saved_data["longest"].toInt();
     const EmbedGradientArguments a{tokens.const_data_ptr<int32_t>(),
                                    saved[4].const_data_ptr<int32_t>(),
@@ -166,7 +166,7 @@ class EmbedFunction : public torch::autograd::Function<EmbedFunction> {
                                    parts,
                                    dropout.draw(),
                                    element};
-    if (dy.is_cuda()) {
+    if (on_device(dy)) {
       launch(embed_backward_cuda, a, "embed backward");
     } else {
       element == 8 ? backward_cpu<double>(a) : backward_cpu<float>(a);
@@ -185,7 +185,7 @@ Tensor embed(const EmbedInput& input) {
   TORCH_CHECK(input.table.is_contiguous() && (!input.cls.defined() || input.cls.is_contiguous()) &&
                   (!input.positions.defined() || input.positions.is_contiguous()),
               "[embed] the table, CLS and positions must be contiguous");
-  TORCH_CHECK(input.table.is_cuda() || input.type == input.table.scalar_type(),
+  TORCH_CHECK(on_device(input.table) || input.type == input.table.scalar_type(),
               "[embed] the CPU computes in ", input.table.scalar_type(), ", the table's type, not in ",
               input.type);
   // The CUDA kernels take positions to follow each other without gaps.

@@ -1,8 +1,8 @@
 // CUDA side of the embedding (embed.h). The gradient of the table is embed_table.cu's.
-#include <cuda_pipeline.h>
-
+#include "base/cuda_start.cuh"
 #include "kernels/embed/embed_arguments.h"
 #include "kernels/embed/embed_table.cuh"
+#include "kernels/rows/instructions.cuh"
 #include "kernels/rows/octet.cuh"
 
 namespace lra {
@@ -90,10 +90,10 @@ struct TableSlice {
       const int id = i / (kColumns / kStep), at = i % (kColumns / kStep) * kStep, column = first_column + at;
       const A* from = (id < V ? table + id * D : cls) + column;
       A* to = shared + id * kColumns + at / 4 % 2 * (kColumns / 2) + at / 8 * 4 + at % 4;
-      if (column < width) __pipeline_memcpy_async(to, from, kStep * sizeof(A));
+      if (column < width) copy_async<kStep * sizeof(A)>(to, from);
     }
-    __pipeline_commit();
-    __pipeline_wait_prior(0);
+    copy_async_commit();
+    copy_async_wait();
     __syncthreads();
   }
 
@@ -114,7 +114,6 @@ struct TableSlice {
 template <class T, bool kAligned, bool kParameters, bool kShared>
 __global__ __launch_bounds__(kOctets* kLanes, sizeof(T) == 8 ? 1 : 3) void embed_kernel(EmbedArguments a) {
   using A = Accumulator<T>;
-  extern __shared__ __align__(16) unsigned char shared[];
   __shared__ Name names[kUnitRows * kLanes];
   __shared__ int64_t slots[kUnitRows * kLanes];
   const int lane = static_cast<int>(threadIdx.y), thread = lane * kOctets + static_cast<int>(threadIdx.x);
@@ -123,7 +122,7 @@ __global__ __launch_bounds__(kOctets* kLanes, sizeof(T) == 8 ? 1 : 3) void embed
   const uint64_t stream = drops ? dropout_stream(a.draw.site, *a.draw.step) : 0;
   const auto* positions = static_cast<const A*>(a.positions);
   TableSlice<A, kParameters, kShared> table{static_cast<const A*>(a.table), static_cast<const A*>(a.cls),
-                                            reinterpret_cast<A*>(shared), a.D, a.V};
+                                            dynamic_shared<A>(), a.D, a.V};
   Names next(a);
   next.look_up(static_cast<int32_t>(blockIdx.x), thread);
   if constexpr (kShared) table.fill(static_cast<int>(blockIdx.y) * kColumns);
@@ -196,7 +195,7 @@ __global__ __launch_bounds__(256) void embed_positions_kernel(EmbedGradientArgum
 unsigned blocks(int64_t n, int64_t each) { return static_cast<unsigned>((n + each - 1) / each); }
 
 template <class T, bool kAligned, bool kParameters>
-cudaError_t start(const EmbedArguments& a, cudaStream_t stream) {
+void start(const EmbedArguments& a, cudaStream_t stream) {
   constexpr int64_t kProcessors = 132, kEach = 3;  // a large device, and its blocks at once
   const int64_t slices = blocks(a.D, kColumns), shared = (a.V + 1) * kColumns * 4,
                 fit = kSharedBytes / shared;
@@ -210,21 +209,16 @@ cudaError_t start(const EmbedArguments& a, cudaStream_t stream) {
   if constexpr (kAligned && sizeof(T) < 8) {
     const dim3 few = grid(fit < kEach ? fit : kEach);
     if (fit >= 2 && a.T / few.x >= 4 * a.V) {  // it is read more often than filled in
-      const auto kernel = embed_kernel<T, true, kParameters, true>;
-      const cudaError_t error =
-          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
-      if (error != cudaSuccess) return error;
-      kernel<<<few, block, static_cast<size_t>(shared), stream>>>(a);
-      return cudaSuccess;
+      return start_kernel(embed_kernel<T, true, kParameters, true>,
+                          {few, block, stream, static_cast<size_t>(shared)}, a);
     }
   }
-  embed_kernel<T, kAligned, kParameters, false><<<grid(kEach), block, 0, stream>>>(a);
-  return cudaSuccess;
+  start_kernel(embed_kernel<T, kAligned, kParameters, false>, {grid(kEach), block, stream}, a);
 }
 
 template <class T>
-cudaError_t forward(const EmbedArguments& a, cudaStream_t stream) {
-  if (a.T == 0) return cudaSuccess;
+void forward(const EmbedArguments& a, cudaStream_t stream) {
+  if (a.T == 0) return;
   const auto *table = static_cast<const char*>(a.table), *cls = static_cast<const char*>(a.cls),
              *positions = static_cast<const char*>(a.positions);
   if (!all_aligned(a.D, static_cast<const T*>(a.out))) return start<T, false, false>(a, stream);
@@ -237,18 +231,18 @@ void positions_backward(const EmbedGradientArguments& a, cudaStream_t stream) {
   if (!a.d_positions || a.places == 0) return;
   const dim3 grid(blocks(a.D, 32 * 8), blocks(a.places, 8)), block(32, 8);
   if (all_aligned(a.D, static_cast<const T*>(a.dy))) {
-    embed_positions_kernel<T, true><<<grid, block, 0, stream>>>(a);
+    start_kernel(embed_positions_kernel<T, true>, {grid, block, stream}, a);
   } else {
-    embed_positions_kernel<T, false><<<grid, block, 0, stream>>>(a);
+    start_kernel(embed_positions_kernel<T, false>, {grid, block, stream}, a);
   }
 }
 
 int embed_forward_launch(const EmbedArguments& a, CudaStream s) {
   const auto stream = static_cast<cudaStream_t>(s);
-  const cudaError_t error = a.element == 2   ? forward<__nv_bfloat16>(a, stream)
-                            : a.element == 4 ? forward<float>(a, stream)
-                                             : forward<double>(a, stream);
-  return error != cudaSuccess ? error : cudaGetLastError();
+  if (a.element == 2) forward<__nv_bfloat16>(a, stream);
+  if (a.element == 4) forward<float>(a, stream);
+  if (a.element == 8) forward<double>(a, stream);
+  return cudaGetLastError();
 }
 
 int embed_backward_launch(const EmbedGradientArguments& a, CudaStream s) {

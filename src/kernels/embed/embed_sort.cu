@@ -3,6 +3,7 @@
 //
 // A pass: every block counts the digits of its chunk; then it adds up what lies before its own (smaller
 // digits of all chunks, its digits of earlier chunks) and moves its positions there, tile by tile.
+#include "base/cuda_start.cuh"
 #include "kernels/embed/embed_sort.cuh"
 
 namespace lra {
@@ -137,8 +138,8 @@ const SortedToken* sort_tokens(const EmbedPlan& plan, const int32_t* tokens, int
     const int64_t largest = (plan.ids - 1) >> shift, bins = largest < kBins ? largest + 1 : kBins;
     const SortPass p{tokens,         in,         buffers[pass % 2], counts, plan.T,
                      plan.records(), plan.chunk, plan.chunks,       shift,  static_cast<int>(bins)};
-    embed_count_kernel<<<blocks, kBins, 0, stream>>>(p);
-    embed_order_kernel<<<blocks, kBins, 0, stream>>>(p);
+    start_kernel(embed_count_kernel, {blocks, kBins, stream}, p);
+    start_kernel(embed_order_kernel, {blocks, kBins, stream}, p);
     in = p.out;
   }
   return in;

@@ -4,6 +4,7 @@
 // registers and puts the sum away where the token changes: into the table if all of the token's positions lie
 // in the piece. Else the token spans pieces, and its sum is a part: the tail of the piece that it begins in,
 // the head of every further one. Parts are added up in order. Nobody adds to what another thread adds to.
+#include "base/cuda_start.cuh"
 #include "kernels/embed/embed_sort.cuh"
 #include "kernels/embed/embed_table.cuh"
 #include "kernels/rows/octet.cuh"
@@ -258,9 +259,9 @@ void start(const EmbedGradientArguments& a, cudaStream_t stream) {
   const auto kernel = aligned ? dropout ? embed_sums_kernel<T, true, true> : embed_sums_kernel<T, true, false>
                       : dropout ? embed_sums_kernel<T, false, true>
                                 : embed_sums_kernel<T, false, false>;
-  kernel<<<blocks(plan.pieces * plan.octets, kSumThreads), kSumThreads, 0, stream>>>(a, s);
+  start_kernel(kernel, {blocks(plan.pieces * plan.octets, kSumThreads), kSumThreads, stream}, a, s);
   const dim3 grid(blocks(plan.pieces, kPartWarps), blocks(plan.width(), 128)), block(32, kPartWarps);
-  embed_parts_kernel<A><<<grid, block, 0, stream>>>(s);
+  start_kernel(embed_parts_kernel<A>, {grid, block, stream}, s);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "base/torch_compat.h"
 #include "kernels/attention/attention_library.h"
 #include "kernels/linear_attention/linear_attention_cpu.h"
+#include "kernels/linear_attention/linear_attention_gpu.h"
 #include "kernels/portable.h"
 #include "kernels/scratch.h"
 
@@ -171,6 +172,8 @@ Features cpu_features(FeatureMap map, const Tensor& projection, bool causal, con
   return {map, (projection * c).to(like.scalar_type()).contiguous(), causal};
 }
 
+bool use_kernels(const Tensor& x) { return kLinearAttentionUsesKernels && on_device(x); }
+
 // φ by its definition; x: [H, n, P].
 Tensor features_reference(FeatureMap map, const Tensor& projection, const Tensor& x) {
   if (map == FeatureMap::kElu) return torch::elu(x) + 1;
@@ -183,11 +186,13 @@ Tensor features_reference(FeatureMap map, const Tensor& projection, const Tensor
 }  // namespace
 
 Tensor linear_attention(const LinearAttentionInput& in) {
+  if (use_kernels(in.qkv) && linear_attention_gpu_can(in)) return linear_attention_gpu(in);
   if (!on_cpu_path(in.qkv)) return linear_attention_grid(in);
   return CpuLinearAttention::apply(in.qkv, in.rows, cpu_features(in.map, in.projection, in.causal, in.qkv));
 }
 
 Tensor linear_attention_first(const FirstLinearAttentionInput& in) {
+  if (use_kernels(in.q) && linear_attention_gpu_can(in)) return linear_attention_first_gpu(in);
   if (!on_cpu_path(in.q)) return linear_attention_first_grid(in);
   return CpuLinearAttentionFirst::apply(in.q, in.kv, in.rows,
                                         cpu_features(in.map, in.projection, false, in.q));

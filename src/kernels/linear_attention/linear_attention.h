@@ -17,7 +17,8 @@
 //
 // The layout is that of `attention`: q, k, v as one tensor [T, 3, H, P]. On the CPU one pass over the keys
 // and one over the queries of each head; features are never kept, the backward pass computes them again. On
-// CUDA tensor operations on a grid of rows, in fp32 where the input is bf16.
+// CUDA kernels of the same kind where the input is bf16 (linear_attention_gpu.h); else, and causal, tensor
+// operations on a grid of rows, at least in fp32.
 #pragma once
 #include <torch/types.h>
 
@@ -36,7 +37,7 @@ struct LinearAttentionInput {
 };
 
 torch::Tensor linear_attention(const LinearAttentionInput& input);  // [T, H, P]
-// By tensor operations on a grid: what CUDA runs (kernels/portable.h).
+// By tensor operations on a grid: what CUDA runs where it has no kernel (kernels/portable.h).
 torch::Tensor linear_attention_grid(const LinearAttentionInput& input);
 // The definition for one row, with the whole n×n matrix, in the type of its input.
 struct LinearAttentionRow {

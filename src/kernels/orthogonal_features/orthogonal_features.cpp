@@ -4,9 +4,13 @@
 
 #include "base/philox.h"
 #include "kernels/noise/noise.h"
+#include "kernels/orthogonal_features/orthogonal_features_arguments.h"
 #include "kernels/portable.h"
 
 namespace lra {
+
+CudaLauncher<OrthogonalFeaturesArguments> orthogonal_features_cuda = nullptr;
+
 namespace {
 
 using torch::Tensor;
@@ -55,7 +59,23 @@ Tensor orthogonalized(Tensor g, int64_t n) {
 
 }  // namespace
 
+Tensor orthogonal_features_gpu(const OrthogonalFeatures& f, const torch::Device& device) {
+  const bool fixed = !f.step.defined();
+  const Tensor out = torch::empty({f.count, f.width}, torch::TensorOptions(device).dtype(torch::kDouble));
+  const OrthogonalFeaturesArguments arguments{out.mutable_data_ptr<double>(),
+                                              f.count,
+                                              f.width,
+                                              f.site,
+                                              fixed ? kFixedSeed : f.seed,
+                                              fixed ? nullptr : f.step.const_data_ptr<int64_t>(),
+                                              f.period,
+                                              kFixedDraw};
+  launch(orthogonal_features_cuda, arguments, "orthogonal_features");
+  return out;
+}
+
 Tensor orthogonal_features(const OrthogonalFeatures& f, const torch::Device& device) {
+  if (on_device(device) && f.width <= kOrthogonalMaxWidth) return orthogonal_features_gpu(f, device);
   const auto options = torch::TensorOptions().dtype(torch::kLong).device(device);
   const int64_t P = f.width, blocks = (f.count + P - 1) / P;
   const bool fixed = !f.step.defined();

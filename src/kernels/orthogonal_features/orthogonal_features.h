@@ -5,8 +5,7 @@
 //
 // (the length of a normal vector does not depend on its direction, so ‖g_i‖ is as good as a length drawn
 // anew). Nothing is stored: the numbers are those of kernels/noise for (seed, site, draw), with draw = step /
-// period during training. On CUDA the step stays on the device: the whole is tensor operations that a graph
-// can record.
+// period during training. On CUDA the step stays on the device, and the whole is one launch.
 #pragma once
 #include <torch/types.h>
 
@@ -21,5 +20,7 @@ struct OrthogonalFeatures {
 
 // [M, P] in double precision, on `device`.
 torch::Tensor orthogonal_features(const OrthogonalFeatures& f, const torch::Device& device);
+// By the CUDA kernel; P is at most kOrthogonalMaxWidth.
+torch::Tensor orthogonal_features_gpu(const OrthogonalFeatures& f, const torch::Device& device);
 
 }  // namespace lra

@@ -7,6 +7,7 @@
 #include "kernels/parameter_gradient.h"
 #include "kernels/pool/pool_arguments.h"
 #include "kernels/pool/pool_cpu.h"
+#include "kernels/portable.h"
 #include "kernels/rows/row_bits.h"
 
 namespace lra {
@@ -124,7 +125,7 @@ void backward_cpu(const PoolBackwardArguments& g) {
 }
 
 int64_t parts_of(const PoolInput& input, int64_t gpu_blocks) {
-  if (input.x.is_cuda()) return pool_segments(input.x.size(0), gpu_blocks);
+  if (on_device(input.x)) return pool_segments(input.x.size(0), gpu_blocks);
   return std::max<int64_t>(1, (input.rows.longest + kPoolChunk - 1) / kPoolChunk);
 }
 
@@ -159,11 +160,11 @@ class PoolFunction : public torch::autograd::Function<PoolFunction> {
     const Tensor statistics = training ? torch::empty({T, 2}, wide) : Tensor();
     const int64_t parts = parts_of(input, pool_forward_blocks(static_cast<int>(x.element_size()))),
                   rows = input.rows.count;
-    const Tensor partial = torch::empty({x.is_cuda() ? parts + rows : parts * rows, D}, wide);
+    const Tensor partial = torch::empty({on_device(x) ? parts + rows : parts * rows, D}, wide);
     Tensor pooled = torch::empty({input.rows.count, D}, wide);
     const PoolForwardArguments f{arguments(input, partial, parts, statistics, mean), offset.const_data_ptr(),
                                  pooled.mutable_data_ptr()};
-    if (x.is_cuda()) {
+    if (on_device(x)) {
       launch(pool_forward_cuda, f, "pool");
     } else {
       f.in.element == 8 ? forward_cpu<double>(f) : forward_cpu<float>(f);
@@ -192,7 +193,7 @@ class PoolFunction : public torch::autograd::Function<PoolFunction> {
     const bool dropped = input.branch.defined() && input.dropout.active();
     const Tensor d_branch = dropped ? torch::empty_like(input.x) : Tensor();
     const int64_t parts = parts_of(input, kPoolBackwardBlocks);
-    const int64_t sums = d_x.is_cuda() ? parts : parts * input.rows.count;
+    const int64_t sums = on_device(d_x) ? parts : parts * input.rows.count;
     const Tensor partial =
         d_bias.into.defined() ? torch::empty({sums, d_x.size(1)}, d_pooled.options()) : Tensor();
     const PoolBackwardArguments g{arguments(input, partial, parts, saved[5], saved[6]),
@@ -202,7 +203,7 @@ class PoolFunction : public torch::autograd::Function<PoolFunction> {
                                   mutable_data_or_null(d_bias.into),
                                   mutable_data_or_null(d_weight.into),
                                   mutable_data_or_null(d_offset.into)};
-    if (d_x.is_cuda()) {
+    if (on_device(d_x)) {
       launch(pool_backward_cuda, g, "pool backward");
     } else {
       g.in.element == 8 ? backward_cpu<double>(g) : backward_cpu<float>(g);

@@ -96,10 +96,11 @@ int pool_forward_launch(const PoolForwardArguments& f, CudaStream stream) {
   const bool aligned = all_aligned(a.D, static_cast<const char*>(a.x), static_cast<const char*>(a.branch));
   choose_pool_plan(a.element, aligned, a.D, [&](auto plan) {
     using P = decltype(plan);
-    pool_sums_kernel<P><<<static_cast<unsigned>(a.parts), kPoolThreads, 0, s>>>(a, dropout_keys(a.draw));
+    start_kernel(pool_sums_kernel<P>, {static_cast<unsigned>(a.parts), kPoolThreads, s}, a,
+                 dropout_keys(a.draw));
     const dim3 grid(static_cast<unsigned>((a.D + kMeanColumns - 1) / kMeanColumns),
                     static_cast<unsigned>(a.B));
-    pool_mean_kernel<typename P::A><<<grid, dim3(kMeanColumns, kMeanRows), 0, s>>>(f);
+    start_kernel(pool_mean_kernel<typename P::A>, {grid, dim3(kMeanColumns, kMeanRows), s}, f);
   });
   return cudaGetLastError();
 }

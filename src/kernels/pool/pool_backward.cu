@@ -158,10 +158,11 @@ int pool_backward_launch(const PoolBackwardArguments& g, CudaStream stream) {
                                    static_cast<char*>(g.d_x), static_cast<char*>(g.d_branch));
   choose_pool_plan(a.element, aligned, a.D, [&](auto plan) {
     using P = decltype(plan);
-    pool_backward_kernel<P><<<static_cast<unsigned>(a.parts), kPoolThreads, 0, s>>>(g, dropout_keys(a.draw));
+    start_kernel(pool_backward_kernel<P>, {static_cast<unsigned>(a.parts), kPoolThreads, s}, g,
+                 dropout_keys(a.draw));
     if (!g.d_bias && !g.d_weight && !g.d_offset) return;
     const dim3 grid(static_cast<unsigned>((a.D + kSumColumns - 1) / kSumColumns), 3);
-    pool_parameters_kernel<typename P::A><<<grid, dim3(kSumColumns, kSumRows), 0, s>>>(g);
+    start_kernel(pool_parameters_kernel<typename P::A>, {grid, dim3(kSumColumns, kSumRows), s}, g);
   });
   return cudaGetLastError();
 }

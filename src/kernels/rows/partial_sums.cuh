@@ -3,6 +3,8 @@
 #pragma once
 #include <cstdint>
 
+#include "base/cuda_start.cuh"
+
 namespace lra {
 
 // Σ_i at(i), i = 0 … count − 1, for each of the kColumns columns of a block of (kColumns, kRows) threads,
@@ -64,7 +66,7 @@ void start_partial_sums(const PartialSums<A>& s, cudaStream_t stream) {
   if (!s.into[0] && !s.into[1] && !s.into[2]) return;
   const dim3 grid(static_cast<unsigned>((s.width + kSumColumns - 1) / kSumColumns),
                   static_cast<unsigned>(s.outputs));
-  partial_sums_kernel<A><<<grid, dim3(kSumColumns, kSumRows), 0, stream>>>(s);
+  start_kernel(partial_sums_kernel<A>, {grid, dim3(kSumColumns, kSumRows), stream}, s);
 }
 
 }  // namespace lra

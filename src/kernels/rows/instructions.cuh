@@ -1,0 +1,63 @@
+// Single instructions that C++ has no words for. tests/emulated has a header of the same name that does the
+// same on a CPU.
+#pragma once
+#include <cstdint>
+
+#include <cuda_runtime.h>
+
+namespace lra {
+
+// 2^x and 1/x by one instruction each, good to 2^-22, relative; where a result is too small for a float, 0.
+__device__ inline float fast_exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ inline float fast_reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// A barrier for kThreads threads of the block, whole warps; `id` is one of 1 … 15 (0 is __syncthreads).
+template <int kThreads>
+__device__ inline void team_barrier(int id) {
+  static_assert(kThreads % 32 == 0, "barriers are for whole warps");
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(kThreads) : "memory");
+}
+
+// Copies from global to shared memory that go on while the thread does: kBytes (4, 8 or 16), aligned to as
+// many. A group is what a thread began since its last commit; copy_async_wait<n> waits for all of its groups
+// but the last n. A barrier then shows the data to other threads.
+template <int kBytes>
+__device__ inline void copy_async(void* shared, const void* global) {
+  static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16, "what the instruction can copy");
+  const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+  const auto from = static_cast<uint64_t>(__cvta_generic_to_global(global));
+  if constexpr (kBytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(kBytes) : "memory");
+  }
+}
+// Zeros where the data is not `there`; `global` is then not read, but must be an address.
+template <int kBytes>
+__device__ inline void copy_async_or_zero(void* shared, const void* global, bool there) {
+  static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16, "what the instruction can copy");
+  const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+  const auto from = static_cast<uint64_t>(__cvta_generic_to_global(global));
+  const int read = there ? kBytes : 0;
+  if constexpr (kBytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(read) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(kBytes), "r"(read)
+                 : "memory");
+  }
+}
+__device__ inline void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int kGroups = 0>
+__device__ inline void copy_async_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");
+}
+
+}  // namespace lra

@@ -1,0 +1,27 @@
+// src/base/cuda_start.cuh on the emulator.
+#pragma once
+#include <functional>
+
+#include <cuda_runtime.h>
+
+namespace lra {
+
+struct Launch {
+  dim3 grid, block;
+  cudaStream_t stream = nullptr;
+  size_t shared_bytes = 0;
+  const char* file = __builtin_FILE();  // where it is written
+  int line = __builtin_LINE();
+};
+
+template <class... Parameters, class... Arguments>
+void start_kernel(void (*kernel)(Parameters...), const Launch& on, Arguments&&... arguments) {
+  emulated::run({on.grid, on.block, on.shared_bytes, {on.file, on.line}, [&] { kernel(arguments...); }});
+}
+
+template <class T = unsigned char>
+T* dynamic_shared() {
+  return reinterpret_cast<T*>(emulated::dynamic_shared_memory());
+}
+
+}  // namespace lra
