@@ -12,6 +12,7 @@
 #include <dlfcn.h>
 #include <optional>
 #include <stdexcept>
+#include <string>
 
 #include "base/torch_compat.h"
 #include "kernels/portable.h"
@@ -22,8 +23,9 @@ class TestDevice {
  public:
   TestDevice() : emulated_(!load_cuda().available) {
     if (!emulated_) return;
-    static void* const plugin = dlopen(LRA_EMULATED_PLUGIN, RTLD_NOW | RTLD_LOCAL);
-    if (!plugin) throw std::runtime_error(std::string("the emulated kernels: ") + dlerror());
+    static const std::string problem =
+        dlopen(LRA_EMULATED_PLUGIN, RTLD_NOW | RTLD_LOCAL) ? std::string() : dlerror();
+    if (!problem.empty()) throw std::runtime_error("the emulated kernels: " + problem);
   }
 
   bool emulated() const { return emulated_; }

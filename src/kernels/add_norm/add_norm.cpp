@@ -27,9 +27,9 @@ void check(const AddNormInput& in) {
   const auto type = in.x.scalar_type();
   TORCH_CHECK(in.x.dim() == 2 && in.x.size(1) > 0, "[add_norm] x has shape ", in.x.sizes(),
               ", expected [T, D]");
-  TORCH_CHECK(type == torch::kDouble || type == torch::kFloat || (type == torch::kBFloat16 && on_device(in.x)),
-              "[add_norm] x is ", type, " on ", in.x.device(),
-              ", expected float, double or, on CUDA, bfloat16");
+  TORCH_CHECK(
+      type == torch::kDouble || type == torch::kFloat || (type == torch::kBFloat16 && on_device(in.x)),
+      "[add_norm] x is ", type, " on ", in.x.device(), ", expected float, double or, on CUDA, bfloat16");
   TORCH_CHECK(!on_device(in.x) || in.x.size(1) <= kNormMaxWidth, "[add_norm] rows are ", in.x.size(1),
               " wide, on CUDA at most ", kNormMaxWidth, " is possible");
   const auto expected = type == torch::kDouble ? torch::kDouble : torch::kFloat;

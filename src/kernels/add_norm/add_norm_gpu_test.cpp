@@ -141,7 +141,7 @@ TEST(AddNormGpuTest, OnUnalignedMemoryEqualsTheCpu) {
 }
 
 TEST(AddNormGpuTest, GivesTheSameBitsEveryTime) {
-  const AddNormInput in = make_input({29000, 256, true, true, 0.1});
+  const AddNormInput in = make_input({TestDevice().at_most(4001, 29000), 256, true, true, 0.1});
   const auto once = device_results(in, torch::kBFloat16, torch::kFloat);
   const auto again = device_results(in, torch::kBFloat16, torch::kFloat);
   for (size_t i = 0; i < once.size(); ++i) EXPECT_TRUE(torch::equal(once[i], again[i])) << i;

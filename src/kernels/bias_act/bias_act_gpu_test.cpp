@@ -95,7 +95,7 @@ TEST(BiasActGpuTest, InHalfPrecisionIsWithinItsRounding) {
 }
 
 TEST(BiasActGpuTest, GivesTheSameBitsEveryTime) {
-  const Case c{29000, 512, Activation::kGelu, 0.1};
+  const Case c{TestDevice().at_most(17001, 29000), 512, Activation::kGelu, 0.1};
   const Input in = make_input(c);
   const auto once = device_results(in, c, torch::kBFloat16);
   const auto again = device_results(in, c, torch::kBFloat16);
