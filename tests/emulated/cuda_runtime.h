@@ -173,6 +173,10 @@ template <class T>
 T __ldg(const T* p) {
   return *p;
 }
+template <class T>
+T __ldcg(const T* p) {
+  return *p;
+}
 template <class To, class From>
 To lra_emulated_bits(From from) {
   static_assert(sizeof(To) == sizeof(From));
