@@ -46,20 +46,24 @@ namespace lra::emulated {
 
 inline int lane() { return current->number % 32; }
 
-// complete(mask, inputs by lane, outputs by lane), of types In and Out
-template <class In, class Out, class F>
-Out exchange(const char* what, Site site, uint32_t mask, const In& in, F) {
+// f(mask, inputs by lane, outputs by lane) once for all lanes; returns the caller's output.
+template <class Out, class In, class F>
+Out exchange(const char* what, Site site, uint32_t mask, const In& in, const F& f) {
+  struct Given {
+    const In& in;
+    const F& f;
+  } const mine{in, f};
   Out out{};
-  collective(what, site, mask, &in, &out, [](uint32_t all, const void* const* ins, void* const* outs) {
+  collective(what, site, mask, &mine, &out, [](uint32_t all, const void* const* given, void* const* outs) {
     In in_of[32] = {};
     Out out_of[32] = {};
+    const F* any = nullptr;
     for (int l = 0; l < 32; ++l) {
-      if (all >> l & 1u) in_of[l] = *static_cast<const In*>(ins[l]);
+      if (!(all >> l & 1u)) continue;
+      in_of[l] = static_cast<const Given*>(given[l])->in;
+      any = &static_cast<const Given*>(given[l])->f;
     }
-    // A lambda without captures needs no object of its own.
-    static_assert(std::is_empty_v<F>);
-    alignas(F) static const char nothing = 0;
-    reinterpret_cast<const F&>(nothing)(all, in_of, out_of);
+    (*any)(all, in_of, out_of);
     for (int l = 0; l < 32; ++l) {
       if (all >> l & 1u) *static_cast<Out*>(outs[l]) = out_of[l];
     }
@@ -76,21 +80,20 @@ template <class T>
 T shuffle(const char* what, Site site, uint32_t mask, T value, int source) {
   static_assert(std::is_arithmetic_v<T>);
   if (!(mask >> source & 1u)) stop("a shuffle reads from a lane that the mask does not name", site);
-  return exchange<Shuffled<T>, T>(what, site, mask, Shuffled<T>{value, source},
-                                  [](uint32_t, const Shuffled<T>* in, T* out) {
-                                    for (int l = 0; l < 32; ++l) out[l] = in[in[l].source].value;
-                                  });
+  return exchange<T>(what, site, mask, Shuffled<T>{value, source},
+                     [](uint32_t, const Shuffled<T>* in, T* out) {
+                       for (int l = 0; l < 32; ++l) out[l] = in[in[l].source].value;
+                     });
 }
 
 template <class T, class F>
-T reduce(const char* what, Site site, uint32_t mask, T value, F) {
-  return exchange<T, T>(what, site, mask, value, [](uint32_t all, const T* in, T* out) {
-    alignas(F) static const char nothing = 0;
+T reduce(const char* what, Site site, uint32_t mask, T value, const F& f) {
+  return exchange<T>(what, site, mask, value, [&](uint32_t all, const T* in, T* out) {
     T total{};
     bool first = true;
     for (int l = 0; l < 32; ++l) {
       if (!(all >> l & 1u)) continue;
-      total = first ? in[l] : reinterpret_cast<const F&>(nothing)(total, in[l]);
+      total = first ? in[l] : f(total, in[l]);
       first = false;
     }
     for (int l = 0; l < 32; ++l) out[l] = total;
@@ -142,14 +145,14 @@ inline int __all_sync(unsigned mask, int predicate, LRA_SITE_PARAMETERS) {
 }
 template <class T>
 unsigned __match_any_sync(unsigned mask, T value, LRA_SITE_PARAMETERS) {
-  return lra::emulated::exchange<T, unsigned>("__match_any_sync", LRA_SITE, mask, value,
-                                              [](uint32_t all, const T* in, unsigned* out) {
-                                                for (int l = 0; l < 32; ++l) {
-                                                  for (int o = 0; o < 32; ++o) {
-                                                    if ((all >> o & 1u) && in[o] == in[l]) out[l] |= 1u << o;
-                                                  }
-                                                }
-                                              });
+  return lra::emulated::exchange<unsigned>("__match_any_sync", LRA_SITE, mask, value,
+                                           [](uint32_t all, const T* in, unsigned* out) {
+                                             for (int l = 0; l < 32; ++l) {
+                                               for (int o = 0; o < 32; ++o) {
+                                                 if ((all >> o & 1u) && in[o] == in[l]) out[l] |= 1u << o;
+                                               }
+                                             }
+                                           });
 }
 template <class T>
 T __reduce_add_sync(unsigned mask, T value, LRA_SITE_PARAMETERS) {
@@ -206,8 +209,14 @@ inline float __logf(float x) { return logf(x); }
 inline float __fdividef(float a, float b) { return a / b; }
 inline float __frcp_rn(float x) { return 1 / x; }
 inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
-inline int min(int a, int b) { return a < b ? a : b; }
-inline int max(int a, int b) { return a > b ? a : b; }
+template <class A, class B>
+std::common_type_t<A, B> min(A a, B b) {
+  return b < a ? b : a;
+}
+template <class A, class B>
+std::common_type_t<A, B> max(A a, B b) {
+  return a < b ? b : a;
+}
 
 // Blocks run at the same time, so that these must be what they say.
 template <class T>

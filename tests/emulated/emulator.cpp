@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <string>
 #include <sys/mman.h>
-#include <tuple>
+#include <utility>
 
 #include "base/cuda_launch.h"
 #include "base/philox.h"
@@ -48,7 +48,8 @@ std::string text_of(Site site) { return std::string(site.file) + ":" + std::to_s
 std::string text_of(const uint3& i) {
   return "(" + std::to_string(i.x) + ", " + std::to_string(i.y) + ", " + std::to_string(i.z) + ")";
 }
-bool same(const Site& a, const Site& b) { return a.line == b.line && std::strcmp(a.file, b.file) == 0; }
+bool same(const char* a, const char* b) { return a == b || std::strcmp(a, b) == 0; }
+bool same(const Site& a, const Site& b) { return a.line == b.line && same(a.file, b.file); }
 
 // This library's thread_local memory in the calling thread: static __shared__ variables, and `current`.
 struct Local {
@@ -69,6 +70,7 @@ Local find_local() {
           if (part.p_type == PT_LOAD && here >= first && here < first + part.p_memsz) mine = true;
           if (part.p_type == PT_TLS) bytes = part.p_memsz;
         }
+        bytes = bytes / sizeof(uint64_t) * sizeof(uint64_t);
         if (mine) *static_cast<Local*>(out) = {static_cast<unsigned char*>(info->dlpi_tls_data), bytes};
         return mine ? 1 : 0;
       },
@@ -102,11 +104,11 @@ struct Worker {
       first_ = true;
     } else if (first_) {
       std::memset(&current, 0xff, sizeof(current));
-      const auto untouched = [](unsigned char byte) { return byte == 0xff; };
-      unsigned char *begin = local.begin, *end = begin + local.bytes;
-      begin = std::find_if_not(begin, end, untouched);
-      while (end > begin && untouched(end[-1])) --end;
-      used_ = {begin, static_cast<size_t>(end - begin)};
+      const auto* words = reinterpret_cast<const uint64_t*>(local.begin);
+      size_t begin = 0, end = local.bytes / sizeof(uint64_t);
+      while (begin < end && words[begin] == ~uint64_t{0}) ++begin;
+      while (end > begin && words[end - 1] == ~uint64_t{0}) --end;
+      used_ = {local.begin + begin * sizeof(uint64_t), (end - begin) * sizeof(uint64_t)};
       first_ = false;
     }
     if (used_.bytes) std::memset(used_.begin, 0xff, used_.bytes);
@@ -167,8 +169,9 @@ class Block {
         warps_(static_cast<size_t>((count_ + kWarp - 1) / kWarp)) {
     worker.poison(launch);
     if (start.shared_bytes > 0) {
-      shared_.reset(static_cast<unsigned char*>(std::aligned_alloc(128, start.shared_bytes)));
-      if (!shared_) throw std::bad_alloc();
+      void* memory = nullptr;
+      if (posix_memalign(&memory, 128, start.shared_bytes)) throw std::bad_alloc();
+      shared_.reset(static_cast<unsigned char*>(memory));
       std::memset(shared_.get(), 0xff, start.shared_bytes);
     }
     for (int i = 0; i < count_; ++i) {
@@ -188,7 +191,6 @@ class Block {
     order_threads();
   }
 
-  // Whatever else it says, it ran to its end.
   void run() {
     go_to(main_, next());
     current = nullptr;
@@ -201,7 +203,7 @@ class Block {
 
   int barrier(const char* what, Site site, int id, int threads, bool predicate) {
     Thread& me = *current;
-    if (id < 0 || id >= kBarriers) fail(me, what, site, "there is no barrier " + std::to_string(id));
+    if (id < 0 || id >= kBarriers) stop(what, site, "there are barriers 0 to 15");
     Barrier& b = barriers_[static_cast<size_t>(id)];
     if (b.waiting.empty()) {
       b.what = what;
@@ -209,9 +211,8 @@ class Block {
       b.threads = threads;
       b.sum = 0;
     } else if (!same(b.site, site) || b.threads != threads) {
-      fail(me, what, site,
-           "other threads wait for the same barrier elsewhere, thread " + text_of(b.waiting[0]->index) +
-               " in " + b.what + " at " + text_of(b.site));
+      failure_ = "thread " + text_of(b.waiting[0]->index) + " in " + b.what + " at " + text_of(b.site) + "; ";
+      stop(what, site, "other threads wait for the same barrier elsewhere");
     }
     b.waiting.push_back(&me);
     b.sum += predicate;
@@ -225,7 +226,7 @@ class Block {
   void collective(const char* what, Site site, uint32_t mask, const void* in, void* out, Complete complete) {
     Thread& me = *current;
     const int warp = me.number / kWarp, first = warp * kWarp, lane = me.number - first;
-    if (!(mask >> lane & 1u)) fail(me, what, site, "the mask does not name the lane that calls");
+    if (!(mask >> lane & 1u)) stop(what, site, "the mask does not name the lane that calls");
     const uint32_t exist = count_ - first >= kWarp ? ~0u : (1u << (count_ - first)) - 1;
     me.waits_in = what;
     me.site = site;
@@ -234,7 +235,7 @@ class Block {
     me.out = out;
     auto& meetings = warps_[static_cast<size_t>(warp)];
     auto m = std::find_if(meetings.begin(), meetings.end(), [&](const Meeting& other) {
-      return other.mask == mask && std::strcmp(other.what, what) == 0 && same(other.site, site);
+      return other.mask == mask && same(other.site, site) && same(other.what, what);
     });
     if (m == meetings.end()) m = meetings.insert(m, {what, site, mask, 0});
     m->arrived |= 1u << lane;
@@ -262,7 +263,7 @@ class Block {
     const auto aligned = [&](const void* p) {
       return reinterpret_cast<uintptr_t>(p) % static_cast<uintptr_t>(bytes) == 0;
     };
-    if (!aligned(to) || !aligned(from)) fail(me, "copy_async", site, "an address is not aligned");
+    if (!aligned(to) || !aligned(from)) stop("copy_async", site, "an address is not aligned");
     const Copy copy{to, from, bytes, me.copy_group};
     if (below(2)) {
       finish(copy);
@@ -278,8 +279,9 @@ class Block {
     }
   }
 
-  void fail(const Thread& thread, const char* what, Site site, const std::string& why) {
-    failure_ = "thread " + text_of(thread.index) + " in " + what + " at " + text_of(site) + ": " + why;
+  // Leaves for good. Whoever comes here holds no memory that would have to be given back.
+  void stop(const char* what, Site site, const char* why) {
+    failure_ += "thread " + text_of(current->index) + " in " + what + " at " + text_of(site) + ": " + why;
     leave();
   }
 
@@ -369,22 +371,24 @@ class Block {
     leave();
   }
 
-  // Nobody can go on: says who waits where.
   void stop_waiting() {
-    std::map<std::tuple<std::string, std::string>, std::pair<int, uint3>> waits;
+    say_who_waits();
+    leave();
+  }
+  void say_who_waits() {
+    std::map<std::pair<std::string, std::string>, std::pair<int, uint3>> waits;
     for (int i = 0; i < count_; ++i) {
       const Thread& t = threads_[i];
       if (t.ended) continue;
-      auto& entry = waits[{text_of(t.site), t.waits_in}];
-      if (entry.first++ == 0) entry.second = t.index;
+      auto& [threads, first] = waits[{text_of(t.site), t.waits_in}];
+      if (threads++ == 0) first = t.index;
     }
     failure_ = "nobody can go on;";
     for (const auto& [where, who] : waits) {
-      failure_ += " " + std::to_string(who.first) + " threads wait in " + std::get<1>(where) + " at " +
-                  std::get<0>(where) + ", the first is " + text_of(who.second) + ";";
+      failure_ += " " + std::to_string(who.first) + " threads wait in " + where.second + " at " +
+                  where.first + ", the first is " + text_of(who.second) + ";";
     }
     failure_ += " " + std::to_string(count_ - alive_) + " threads have ended";
-    leave();
   }
 
   const Start& start_;
@@ -448,7 +452,7 @@ void wait_for_copies(int groups_left) {
   }
   copies.erase(copies.begin(), copies.begin() + static_cast<std::ptrdiff_t>(done));
 }
-void stop(const char* why, Site site) { current->block->fail(*current, "the kernel", site, why); }
+void stop(const char* why, Site site) { current->block->stop("the kernel", site, why); }
 
 void set_error(int error) { last_error = error; }
 int take_error() { return last_error.exchange(0); }

@@ -104,7 +104,7 @@ TEST_F(EmulatorTest, AllowsNoBarrierOnTwoWaysAtOnce) {
 TEST_F(EmulatorTest, WaitsForNoLaneThatHasEnded) {
   const std::string text = error_of(Mistake::kLaneThatEnded);
   EXPECT_TRUE(says(text, "31 threads wait in __syncwarp at"));
-  EXPECT_TRUE(says(text, "1 threads have ended"));
+  EXPECT_TRUE(says(text, "33 threads have ended"));
 }
 
 TEST_F(EmulatorTest, ATrapIsAnError) {

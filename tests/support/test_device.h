@@ -33,7 +33,9 @@ class TestDevice {
     return emulated_ ? std::min(emulated, positions) : positions;
   }
 
-  torch::Device device() const { return emulated_ ? torch::kCPU : torch::kCUDA; }
+  torch::Device device() const {
+    return emulated_ ? torch::Device(torch::kCPU) : torch::Device(torch::kCUDA, 0);
+  }
   operator torch::Device() const { return device(); }
   // Never the tensor itself.
   Tensor copy(const Tensor& x) const { return x.to(x.options().device(device()), false, /*copy=*/true); }

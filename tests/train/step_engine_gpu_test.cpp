@@ -2,8 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/attention/attention.h"
-#include "support/models.h"
-#include "train/step_engine.h"
+#include "support/train_steps.h"
 
 namespace lra {
 namespace {
@@ -23,65 +22,6 @@ class GpuTest : public testing::Test {
   }
   static inline const torch::Device kCuda{torch::kCUDA, 0};
 };
-
-TEST_F(GpuTest, DropoutGivesTheBitsOfTheCpu) {
-  for (const int64_t width : {7, 64, 515}) {
-    const Rows rows = lay_out({5, 129, 1}, true, 3);
-    for (const auto type : {torch::kFloat, torch::kDouble}) {
-      const Tensor x = torch::randn({rows.positions, width}, type);
-      EXPECT_TRUE(torch::equal(dropout(x.to(kCuda), dropout_on(kCuda, 0.3, rows)).cpu(),
-                               dropout(x, dropout_on(torch::kCPU, 0.3, rows))));
-    }
-  }
-}
-
-TEST_F(GpuTest, DropoutInBfloat16KeepsTheSameElements) {
-  const Rows rows = lay_out({33, 33}, true);
-  const Tensor x = torch::ones({66, 40}, torch::kBFloat16);
-  const Tensor kept = dropout(x.to(kCuda), dropout_on(kCuda, 0.3, rows)).cpu() != 0;
-  EXPECT_TRUE(torch::equal(kept, dropout(x.to(torch::kFloat), dropout_on(torch::kCPU, 0.3, rows)) != 0));
-}
-
-struct RunOptions {
-  torch::Device device;
-  torch::Dtype type, compute;
-  EngineKind kind;
-  std::vector<int32_t> lengths = {20, 7, 13, 1, 9, 9};
-  double attention_dropout = 0;  // on CUDA drawn by the library's kernel: other numbers than on the CPU
-  bool packed = true;
-};
-
-// Losses of training steps, and the parameters after them.
-std::pair<std::vector<double>, Tensor> train_steps(const RunOptions& o, int steps) {
-  EncoderConfig c = small_config();
-  c.attention_dropout = o.attention_dropout;
-  auto encoder = small_encoder(find_model("transformer"), c, o.type);
-  encoder->set_compute_type(o.compute);
-  TrainState state = make_train_state(*encoder, o.device, o.type, o.compute);
-  auto engine = make_engine(o.kind, *encoder, state, {}, {"constant", 1e-3, 10, 100}, 4);
-  FixedSource source({random_batch(o.lengths, encoder->layout(o.packed)).to(o.device)});
-  std::vector<double> losses;
-  for (int i = 0; i < steps; ++i) {
-    state.sums.zero_();
-    engine->step(source);
-    losses.push_back(state.sums[0].item<double>() / static_cast<double>(o.lengths.size()));
-  }
-  return {losses, state.flat.parameters.cpu()};
-}
-
-void expect_near(const std::vector<double>& a, const std::vector<double>& b, double tolerance) {
-  for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], tolerance) << "step " << i;
-}
-
-TEST_F(GpuTest, TrainingInDoublePrecisionFollowsTheCpu) {
-  for (const bool packed : {true, false}) {
-    RunOptions o{torch::kCPU, torch::kDouble, torch::kDouble, EngineKind::kEager};
-    o.packed = packed;
-    const auto cpu = train_steps(o, 20).first;
-    o.device = kCuda;
-    expect_near(train_steps(o, 20).first, cpu, 1e-6);
-  }
-}
 
 TEST_F(GpuTest, TrainingInSinglePrecisionFollowsTheCpu) {
   const auto cpu = train_steps({torch::kCPU, torch::kFloat, torch::kFloat, EngineKind::kEager}, 20).first;

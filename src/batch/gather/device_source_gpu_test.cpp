@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "base/torch_compat.h"
 #include "batch/gather/device_source.h"
 #include "data/split_writer.h"
+#include "support/test_device.h"
 
 namespace lra {
 namespace {
@@ -98,12 +98,9 @@ void expect_document(const Sequences& got, const Dataset& data, const std::vecto
 
 class DeviceSourceGpuTest : public testing::Test {
  protected:
-  void SetUp() override {
-    if (!load_cuda().available) GTEST_SKIP() << load_cuda().why;
-  }
-
   static void expect_steps(const Kind& kind, const LoaderOptions& options) {
-    const torch::Device device(torch::kCUDA, 0);
+    const TestDevice test_device;
+    const torch::Device device = test_device;
     const Dataset data = make_data(kind);
     const DeviceDataset on_device(data, device);
     const DeviceSource source(data, on_device, options);
@@ -178,9 +175,10 @@ TEST_F(DeviceSourceGpuTest, RowsOfOneLengthFillTheirGridWithoutATail) {
   const LoaderOptions options = options_of(5, 2, 200);
   expect_steps(kind, options);
   const Dataset data = make_data(kind);
-  const DeviceDataset on_device(data, torch::kCUDA);
+  const TestDevice device;
+  const DeviceDataset on_device(data, device);
   const DeviceSource source(data, on_device, options);
-  const Tensor step = torch::zeros({1}, torch::TensorOptions(torch::kLong).device(torch::kCUDA));
+  const Tensor step = torch::zeros({1}, torch::TensorOptions(torch::kLong).device(device.device()));
   const Rows rows = source.gather(step, 1, source.capacity(0, 1, false), 0).input.rows;
   EXPECT_TRUE(rows.full);
   EXPECT_EQ(rows.pitch, 34);

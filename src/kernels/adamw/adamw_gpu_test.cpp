@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "base/torch_compat.h"
 #include "kernels/adamw/adamw.h"
+#include "support/test_device.h"
 
 namespace lra {
 namespace {
@@ -21,8 +21,9 @@ AdamWState random_state(int64_t n, torch::Dtype type) {
   return s;
 }
 
-AdamWState on_device(const AdamWState& s) {
-  const auto move = [](const Tensor& t) { return t.to(torch::kCUDA); };
+AdamWState on_test_device(const AdamWState& s) {
+  const TestDevice device;
+  const auto move = [&](const Tensor& t) { return device.copy(t); };
   return {move(s.parameters), move(s.gradients), move(s.first),
           move(s.second),     move(s.working),   move(s.step),
           move(s.bad_step),   move(s.sums),      adamw_scratch(move(s.parameters))};
@@ -36,6 +37,12 @@ AdamWOptions options_of(int64_t decayed_end) {
   return o;
 }
 
+void device_step(const AdamWState& state, const AdamWOptions& o, const Tensor& loss, const Tensor& correct,
+                 int64_t rows) {
+  const TestDevice device;
+  device.run([&] { adamw_step(state, o, device.copy(loss), device.copy(correct), rows); });
+}
+
 void step_both(const AdamWState& cpu, const AdamWState& gpu, const AdamWOptions& o, int64_t number,
                torch::Dtype loss_type = torch::kFloat) {
   torch::manual_seed(static_cast<uint64_t>(number));
@@ -43,7 +50,7 @@ void step_both(const AdamWState& cpu, const AdamWState& gpu, const AdamWOptions&
   gpu.gradients.copy_(cpu.gradients);
   const Tensor loss = torch::full({}, 2.5, loss_type), correct = torch::full({}, 3, torch::kLong);
   adamw_step(cpu, o, loss, correct, 8);
-  adamw_step(gpu, o, loss.to(torch::kCUDA), correct.to(torch::kCUDA), 8);
+  device_step(gpu, o, loss, correct, 8);
 }
 
 void expect_close(const AdamWState& gpu, const AdamWState& cpu, double tolerance) {
@@ -59,28 +66,23 @@ void expect_close(const AdamWState& gpu, const AdamWState& cpu, double tolerance
   EXPECT_TRUE(torch::equal(gpu.working, gpu.parameters.to(torch::kBFloat16)));
 }
 
-class AdamWGpuTest : public testing::TestWithParam<int64_t> {
- protected:
-  void SetUp() override {
-    if (!load_cuda().available) GTEST_SKIP() << load_cuda().why;
-  }
-};
+class AdamWGpuTest : public testing::TestWithParam<int64_t> {};
 
 TEST_P(AdamWGpuTest, InDoublePrecisionEqualsTheCpu) {
-  const AdamWState cpu = random_state(GetParam(), torch::kDouble), gpu = on_device(cpu);
+  const AdamWState cpu = random_state(GetParam(), torch::kDouble), gpu = on_test_device(cpu);
   for (int64_t i = 0; i < 4; ++i) step_both(cpu, gpu, options_of(GetParam() / 2), i);
   expect_close(gpu, cpu, 1e-12);
 }
 
 TEST_P(AdamWGpuTest, InSinglePrecisionIsWithinItsRoundingOfTheCpu) {
-  const AdamWState cpu = random_state(GetParam(), torch::kFloat), gpu = on_device(cpu);
+  const AdamWState cpu = random_state(GetParam(), torch::kFloat), gpu = on_test_device(cpu);
   for (int64_t i = 0; i < 4; ++i) step_both(cpu, gpu, options_of(GetParam() / 2), i);
   expect_close(gpu, cpu, 2e-6);
 }
 
 TEST_P(AdamWGpuTest, HasTheSameBitsInEveryRun) {
-  const AdamWState cpu = random_state(GetParam(), torch::kFloat), once = on_device(cpu),
-                   again = on_device(cpu);
+  const AdamWState cpu = random_state(GetParam(), torch::kFloat), once = on_test_device(cpu),
+                   again = on_test_device(cpu);
   for (int64_t i = 0; i < 2; ++i) {
     step_both(cpu, once, options_of(GetParam()), i);
     step_both(cpu, again, options_of(GetParam()), i);
@@ -92,7 +94,7 @@ TEST_P(AdamWGpuTest, HasTheSameBitsInEveryRun) {
 TEST_P(AdamWGpuTest, BuffersThatAreNotAlignedForVectorsGiveTheSame) {
   const int64_t n = GetParam();
   const AdamWState cpu = random_state(n, torch::kFloat);
-  AdamWState gpu = on_device(cpu);
+  AdamWState gpu = on_test_device(cpu);
   gpu.gradients = torch::zeros({n + 1}, gpu.gradients.options()).narrow(0, 1, n);
   for (int64_t i = 0; i < 2; ++i) step_both(cpu, gpu, options_of(n), i);
   expect_close(gpu, cpu, 2e-6);
@@ -104,15 +106,14 @@ using AdamWGpuStopTest = AdamWGpuTest;
 
 TEST_P(AdamWGpuStopTest, ANonFiniteGradientStopsEverythingButStepAndSums) {
   const int64_t n = 5003;
-  const AdamWState cpu = random_state(n, torch::kFloat), gpu = on_device(cpu);
+  const AdamWState cpu = random_state(n, torch::kFloat), gpu = on_test_device(cpu);
   AdamWOptions o = options_of(n);
   o.zero_gradients = true;
   for (int64_t i = 0; i < 3; ++i) step_both(cpu, gpu, o, i);
   const Tensor before = gpu.parameters.clone();
-  const Tensor loss = torch::ones({}).to(torch::kCUDA),
-               correct = torch::ones({}, torch::kLong).to(torch::kCUDA);
+  const Tensor loss = torch::ones({}), correct = torch::ones({}, torch::kLong);
   gpu.gradients[GetParam()].fill_(std::numeric_limits<float>::quiet_NaN());
-  for (int64_t i = 0; i < 2; ++i) adamw_step(gpu, o, loss, correct, 4);
+  for (int64_t i = 0; i < 2; ++i) device_step(gpu, o, loss, correct, 4);
   EXPECT_EQ(gpu.bad_step.item<int64_t>(), 3);
   EXPECT_EQ(gpu.step.item<int64_t>(), 5);
   EXPECT_TRUE(torch::equal(gpu.parameters, before));
@@ -124,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(Places, AdamWGpuStopTest, testing::Values(0, 2500, 5002
 
 TEST_P(AdamWGpuTest, TheLossMayComeInAnyFloatingType) {
   for (const auto type : {torch::kBFloat16, torch::kFloat, torch::kDouble}) {
-    const AdamWState cpu = random_state(GetParam(), torch::kFloat), gpu = on_device(cpu);
+    const AdamWState cpu = random_state(GetParam(), torch::kFloat), gpu = on_test_device(cpu);
     step_both(cpu, gpu, options_of(0), 0, type);
     EXPECT_EQ(gpu.sums[0].item<double>(), 2.5);
   }

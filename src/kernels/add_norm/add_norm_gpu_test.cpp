@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "base/torch_compat.h"
 #include "batch/batch.h"
 #include "kernels/add_norm/add_norm.h"
+#include "support/test_device.h"
 
 namespace lra {
 namespace {
@@ -73,6 +73,13 @@ std::vector<Tensor> results(const AddNormInput& in, decltype(&add_norm) f, bool 
   return all;
 }
 
+// The same of what the kernels make of it.
+std::vector<Tensor> device_results(const AddNormInput& in, torch::Dtype activations, torch::Dtype parameters,
+                                   bool use_sum = true) {
+  const TestDevice device;
+  return device.run([&] { return results(moved(in, device, activations, parameters), add_norm, use_sum); });
+}
+
 void expect_close(const std::vector<Tensor>& ours, const std::vector<Tensor>& expected, double tolerance,
                   const Case& c) {
   ASSERT_EQ(ours.size(), expected.size());
@@ -85,75 +92,70 @@ void expect_close(const std::vector<Tensor>& ours, const std::vector<Tensor>& ex
 }
 
 TEST(AddNormGpuTest, InDoublePrecisionEqualsTheCpu) {
-  if (!load_cuda().available) GTEST_SKIP() << load_cuda().why;
   for (const Case& c : kCases) {
     const AddNormInput in = make_input(c);
-    expect_close(results(moved(in, torch::kCUDA, torch::kDouble, torch::kDouble), add_norm),
+    expect_close(device_results(in, torch::kDouble, torch::kDouble),
                  results(moved(in, torch::kCPU, torch::kDouble, torch::kDouble), add_norm), 1e-11, c);
   }
 }
 
 TEST(AddNormGpuTest, InSinglePrecisionEqualsTheCpu) {
-  if (!load_cuda().available) GTEST_SKIP() << load_cuda().why;
   for (const Case& c : kCases) {
     const AddNormInput in = make_input(c);
-    expect_close(results(moved(in, torch::kCUDA, torch::kFloat, torch::kFloat), add_norm),
+    expect_close(device_results(in, torch::kFloat, torch::kFloat),
                  results(moved(in, torch::kCPU, torch::kFloat, torch::kFloat), add_norm), 2e-5, c);
   }
 }
 
 TEST(AddNormGpuTest, InHalfPrecisionIsWithinItsRounding) {
-  if (!load_cuda().available) GTEST_SKIP() << load_cuda().why;
   for (const Case& c : kCases) {
     AddNormInput in = make_input(c);
     for (Tensor* t : {&in.x, &in.branch}) {
       if (t->defined()) *t = t->to(torch::kBFloat16).to(torch::kDouble);
     }
     if (c.width < 16) continue;  // the rounded sum decides too much of so short a row
-    expect_close(results(moved(in, torch::kCUDA, torch::kBFloat16, torch::kFloat), add_norm),
+    expect_close(device_results(in, torch::kBFloat16, torch::kFloat),
                  results(moved(in, torch::kCPU, torch::kDouble, torch::kDouble), add_norm_reference), 1e-2,
                  c);
   }
 }
 
 TEST(AddNormGpuTest, WithoutAGradientForTheSumEqualsTheCpu) {
-  if (!load_cuda().available) GTEST_SKIP() << load_cuda().why;
   const Case c{777, 160, true, true, 0.1};
   const AddNormInput in = make_input(c);
-  expect_close(results(moved(in, torch::kCUDA, torch::kFloat, torch::kFloat), add_norm, false),
+  expect_close(device_results(in, torch::kFloat, torch::kFloat, false),
                results(moved(in, torch::kCPU, torch::kFloat, torch::kFloat), add_norm, false), 2e-5, c);
 }
 
 TEST(AddNormGpuTest, OnUnalignedMemoryEqualsTheCpu) {
-  if (!load_cuda().available) GTEST_SKIP() << load_cuda().why;
+  const TestDevice device;
   const Case c{100, 64, true, true, 0.1};
   const AddNormInput in = make_input(c);
-  AddNormInput there = moved(in, torch::kCUDA, torch::kFloat, torch::kFloat);
+  AddNormInput there = moved(in, device, torch::kFloat, torch::kFloat);
   const Tensor buffer = torch::empty({c.positions * c.width + 1}, there.x.options().requires_grad(false));
   const Tensor shifted = buffer.narrow(0, 1, c.positions * c.width).view({c.positions, c.width});
   shifted.copy_(there.x.detach());
   there.x = shifted.detach().requires_grad_(true);
-  expect_close(results(there, add_norm),
+  expect_close(device.run([&] { return results(there, add_norm); }),
                results(moved(in, torch::kCPU, torch::kFloat, torch::kFloat), add_norm), 2e-5, c);
 }
 
 TEST(AddNormGpuTest, GivesTheSameBitsEveryTime) {
-  if (!load_cuda().available) GTEST_SKIP() << load_cuda().why;
   const AddNormInput in = make_input({29000, 256, true, true, 0.1});
-  const auto once = results(moved(in, torch::kCUDA, torch::kBFloat16, torch::kFloat), add_norm);
-  const auto again = results(moved(in, torch::kCUDA, torch::kBFloat16, torch::kFloat), add_norm);
+  const auto once = device_results(in, torch::kBFloat16, torch::kFloat);
+  const auto again = device_results(in, torch::kBFloat16, torch::kFloat);
   for (size_t i = 0; i < once.size(); ++i) EXPECT_TRUE(torch::equal(once[i], again[i])) << i;
 }
 
 TEST(AddNormGpuTest, AddsToTheGradientAParameterHas) {
-  if (!load_cuda().available) GTEST_SKIP() << load_cuda().why;
+  const TestDevice device;
   const Case c{301, 128, true, true, 0};
   const AddNormInput in = make_input(c);
-  const auto expected = results(moved(in, torch::kCUDA, torch::kDouble, torch::kDouble), add_norm);
-  const AddNormInput there = moved(in, torch::kCUDA, torch::kDouble, torch::kDouble);
+  const auto expected = device_results(in, torch::kDouble, torch::kDouble);
+  const AddNormInput there = moved(in, device, torch::kDouble, torch::kDouble);
   for (const Tensor& t : {there.bias, there.weight, there.offset})
     t.mutable_grad() = torch::ones_like(t.detach());
-  const auto ours = results(there, add_norm);
+  const auto ours = device.run([&] { return results(there, add_norm); });
   for (size_t i = 4; i < 7; ++i) EXPECT_TRUE(torch::allclose(ours[i], 1 + expected[i], 1e-11, 1e-10)) << i;
 }
 

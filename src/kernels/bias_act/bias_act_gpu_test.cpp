@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "base/torch_compat.h"
 #include "batch/batch.h"
 #include "kernels/bias_act/bias_act.h"
+#include "support/test_device.h"
 
 namespace lra {
 namespace {
@@ -54,6 +54,12 @@ std::vector<Tensor> results(const Input& in, const Case& c, const torch::Device&
   return all;
 }
 
+// The same of what the kernels make of it.
+std::vector<Tensor> device_results(const Input& in, const Case& c, torch::Dtype type) {
+  const TestDevice device;
+  return device.run([&] { return results(in, c, device, type, bias_activation); });
+}
+
 void expect_close(const std::vector<Tensor>& ours, const std::vector<Tensor>& expected, double tolerance,
                   const Case& c) {
   for (size_t i = 0; i < ours.size(); ++i) {
@@ -65,46 +71,43 @@ void expect_close(const std::vector<Tensor>& ours, const std::vector<Tensor>& ex
 }
 
 TEST(BiasActGpuTest, InDoublePrecisionEqualsTheCpu) {
-  if (!load_cuda().available) GTEST_SKIP() << load_cuda().why;
   for (const Case& c : kCases) {
     const Input in = make_input(c);
-    expect_close(results(in, c, torch::kCUDA, torch::kDouble, bias_activation),
+    expect_close(device_results(in, c, torch::kDouble),
                  results(in, c, torch::kCPU, torch::kDouble, bias_activation), 1e-12, c);
   }
 }
 
 TEST(BiasActGpuTest, InSinglePrecisionEqualsTheCpu) {
-  if (!load_cuda().available) GTEST_SKIP() << load_cuda().why;
   for (const Case& c : kCases) {
     const Input in = make_input(c);
-    expect_close(results(in, c, torch::kCUDA, torch::kFloat, bias_activation),
+    expect_close(device_results(in, c, torch::kFloat),
                  results(in, c, torch::kCPU, torch::kFloat, bias_activation), 1e-5, c);
   }
 }
 
 TEST(BiasActGpuTest, InHalfPrecisionIsWithinItsRounding) {
-  if (!load_cuda().available) GTEST_SKIP() << load_cuda().why;
   for (const Case& c : kCases) {
     const Input in = make_input(c);
-    expect_close(results(in, c, torch::kCUDA, torch::kBFloat16, bias_activation),
+    expect_close(device_results(in, c, torch::kBFloat16),
                  results(in, c, torch::kCPU, torch::kDouble, bias_activation_reference), 4e-3, c);
   }
 }
 
 TEST(BiasActGpuTest, GivesTheSameBitsEveryTime) {
-  if (!load_cuda().available) GTEST_SKIP() << load_cuda().why;
   const Case c{29000, 512, Activation::kGelu, 0.1};
   const Input in = make_input(c);
-  const auto once = results(in, c, torch::kCUDA, torch::kBFloat16, bias_activation);
-  const auto again = results(in, c, torch::kCUDA, torch::kBFloat16, bias_activation);
+  const auto once = device_results(in, c, torch::kBFloat16);
+  const auto again = device_results(in, c, torch::kBFloat16);
   for (size_t i = 0; i < once.size(); ++i) EXPECT_TRUE(torch::equal(once[i], again[i])) << i;
 }
 
 TEST(BiasActGpuTest, IsZeroOrTheIdentityFarOutAndPassesNotANumberOn) {
-  if (!load_cuda().available) GTEST_SKIP() << load_cuda().why;
+  const TestDevice device;
   for (const auto type : {torch::kBFloat16, torch::kFloat}) {
-    const Tensor x = torch::tensor({-100.f, 100.f, std::nanf("")}).view({1, 3}).to(torch::kCUDA, type);
-    const Tensor y = bias_activation(x, torch::zeros({3}, torch::kCUDA), Activation::kGelu, {})
+    const Tensor x = torch::tensor({-100.f, 100.f, std::nanf("")}).view({1, 3}).to(device.device(), type);
+    const Tensor bias = torch::zeros({3}, device.device());
+    const Tensor y = device.run([&] { return bias_activation(x, bias, Activation::kGelu, {}); })
                          .to(torch::kCPU, torch::kFloat);
     EXPECT_FLOAT_EQ(y[0][0].item<float>(), 0);
     EXPECT_FLOAT_EQ(y[0][1].item<float>(), 100);

@@ -2,8 +2,8 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/types.h>
 
-#include "base/torch_compat.h"
 #include "kernels/cross_entropy/cross_entropy.h"
+#include "support/test_device.h"
 
 namespace lra {
 namespace {
@@ -11,18 +11,19 @@ namespace {
 class CrossEntropyGpuTest : public testing::TestWithParam<std::pair<int64_t, int64_t>> {};
 
 TEST_P(CrossEntropyGpuTest, EqualsTheCpu) {
-  if (!load_cuda().available) GTEST_SKIP() << load_cuda().why;
+  const TestDevice device;
   torch::manual_seed(0);
   const auto [B, C] = GetParam();
   const Tensor labels = torch::randint(C, {B}, torch::kLong);
   for (const auto type : {torch::kFloat, torch::kDouble}) {
     const Tensor x = (5 * torch::randn({B, C}, type)).requires_grad_(true);
-    const Tensor on_device = x.detach().to(torch::kCUDA).requires_grad_(true);
-    const auto expected = cross_entropy(x, labels), ours = cross_entropy(on_device, labels.to(torch::kCUDA));
+    const Tensor there = device.copy(x.detach()).requires_grad_(true);
+    const auto expected = cross_entropy(x, labels),
+               ours = device.run([&] { return cross_entropy(there, labels.to(device.device())); });
     const double within = type == torch::kFloat ? 1e-5 : 1e-11;
     EXPECT_TRUE(torch::allclose(ours.loss.cpu(), expected.loss, within, within));
     EXPECT_TRUE(torch::equal(ours.correct.cpu(), expected.correct));
-    EXPECT_TRUE(torch::allclose(torch::autograd::grad({ours.loss}, {on_device})[0].cpu(),
+    EXPECT_TRUE(torch::allclose(torch::autograd::grad({ours.loss}, {there})[0].cpu(),
                                 torch::autograd::grad({expected.loss}, {x})[0], within, within));
   }
 }
@@ -34,10 +35,11 @@ INSTANTIATE_TEST_SUITE_P(OddSizes, CrossEntropyGpuTest,
                                          std::pair<int64_t, int64_t>{1024, 3}));
 
 TEST(CrossEntropyGpuEdgeTest, TurnsIntoNotANumberForALabelThatIsNoClass) {
-  if (!load_cuda().available) GTEST_SKIP() << load_cuda().why;
-  const Tensor labels = torch::tensor({0, 3}, torch::kLong).to(torch::kCUDA);
-  const Tensor x = torch::zeros({2, 3}, torch::kCUDA);
-  EXPECT_TRUE(std::isnan(cross_entropy(x, labels).loss.item<float>()));
+  const TestDevice device;
+  const Tensor labels = torch::tensor({0, 3}, torch::kLong).to(device.device());
+  const Tensor x = torch::zeros({2, 3}, device.device());
+  const Tensor loss = device.run([&] { return cross_entropy(x, labels).loss; });
+  EXPECT_TRUE(std::isnan(loss.item<float>()));
 }
 
 }  // namespace

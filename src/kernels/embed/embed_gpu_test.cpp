@@ -1,40 +1,42 @@
 #include <gtest/gtest.h>
 
-#include "base/torch_compat.h"
 #include "kernels/embed/embed_example.h"
+#include "support/test_device.h"
 
 namespace lra {
 namespace {
 
+std::vector<Tensor> results(const EmbedInput& in, torch::Dtype parameters, torch::Dtype type) {
+  const TestDevice device;
+  return device.run([&] { return embed_results(embed_copy(in, parameters, type, device), embed); });
+}
+
 class EmbedGpuTest : public testing::TestWithParam<EmbedExample> {};
 
 TEST_P(EmbedGpuTest, EqualsTheCpuInDoublePrecision) {
-  if (!load_cuda().available) GTEST_SKIP() << load_cuda().why;
   torch::manual_seed(0);
   const EmbedInput in = GetParam().input();
   const auto expected = embed_results(in, embed);
-  const auto ours = embed_results(embed_copy(in, torch::kDouble, torch::kDouble, torch::kCUDA), embed);
+  const auto ours = results(in, torch::kDouble, torch::kDouble);
   for (size_t i = 0; i < ours.size(); ++i) {
     EXPECT_TRUE(torch::allclose(ours[i].cpu(), expected[i], 1e-10, 1e-11)) << i;
   }
 }
 
 TEST_P(EmbedGpuTest, EqualsTheCpuInSinglePrecision) {
-  if (!load_cuda().available) GTEST_SKIP() << load_cuda().why;
   torch::manual_seed(1);
   const EmbedInput in = embed_copy(GetParam().input(), torch::kFloat, torch::kFloat);
   const auto expected = embed_results(in, embed);
-  const auto ours = embed_results(embed_copy(in, torch::kFloat, torch::kFloat, torch::kCUDA), embed);
+  const auto ours = results(in, torch::kFloat, torch::kFloat);
   for (size_t i = 0; i < ours.size(); ++i)
     EXPECT_TRUE(torch::allclose(ours[i].cpu(), expected[i], 1e-4, 1e-4)) << i;
 }
 
 TEST_P(EmbedGpuTest, InHalfPrecisionIsWithinItsRounding) {
-  if (!load_cuda().available) GTEST_SKIP() << load_cuda().why;
   torch::manual_seed(2);
   const EmbedInput in = GetParam().input();
   const auto expected = embed_results(in, embed_reference);
-  const auto ours = embed_results(embed_copy(in, torch::kFloat, torch::kBFloat16, torch::kCUDA), embed);
+  const auto ours = results(in, torch::kFloat, torch::kBFloat16);
   for (size_t i = 0; i < ours.size(); ++i) {
     // A sum of n numbers rounded to 8 bits is off by their number's root.
     const double many = i ? std::sqrt(static_cast<double>(in.tokens.numel())) : 1;
@@ -44,9 +46,9 @@ TEST_P(EmbedGpuTest, InHalfPrecisionIsWithinItsRounding) {
 }
 
 TEST_P(EmbedGpuTest, GivesTheSameBitsTwice) {
-  if (!load_cuda().available) GTEST_SKIP() << load_cuda().why;
-  const EmbedInput in = embed_copy(GetParam().input(), torch::kFloat, torch::kBFloat16, torch::kCUDA);
-  const auto first = embed_results(in, embed), second = embed_results(in, embed);
+  const EmbedInput in = GetParam().input();
+  const auto first = results(in, torch::kFloat, torch::kBFloat16),
+             second = results(in, torch::kFloat, torch::kBFloat16);
   for (size_t i = 0; i < first.size(); ++i) EXPECT_TRUE(torch::equal(first[i], second[i])) << i;
 }
 
@@ -75,7 +77,6 @@ INSTANTIATE_TEST_SUITE_P(
 class EmbedGpuTokensTest : public testing::TestWithParam<int> {};
 
 TEST_P(EmbedGpuTokensTest, AreSummedInAnyOrder) {
-  if (!load_cuda().available) GTEST_SKIP() << load_cuda().why;
   constexpr int64_t kPositions = 40000;
   EmbedInput in = EmbedExample{{kPositions}, true, 257, 24, true, false, 0}.input();
   const Tensor i = torch::arange(kPositions);
@@ -87,7 +88,7 @@ TEST_P(EmbedGpuTokensTest, AreSummedInAnyOrder) {
                                   i.div(1000, "floor").remainder(2)}[static_cast<size_t>(GetParam())]
                   .to(torch::kInt);
   const auto expected = embed_results(in, embed);
-  const auto ours = embed_results(embed_copy(in, torch::kDouble, torch::kDouble, torch::kCUDA), embed);
+  const auto ours = results(in, torch::kDouble, torch::kDouble);
   for (size_t k = 0; k < ours.size(); ++k) {
     EXPECT_TRUE(torch::allclose(ours[k].cpu(), expected[k], 1e-10, 1e-10)) << k;
   }
@@ -98,14 +99,14 @@ INSTANTIATE_TEST_SUITE_P(Orders, EmbedGpuTokensTest, testing::Range(0, 6));
 class EmbedGpuBoundaryTest : public testing::TestWithParam<EmbedExample> {};
 
 TEST_P(EmbedGpuBoundaryTest, TakesParametersOnAny) {
-  if (!load_cuda().available) GTEST_SKIP() << load_cuda().why;
   const EmbedInput in = GetParam().input();
   const auto expected = embed_results(in, embed_reference);
-  EmbedInput shifted = embed_copy(in, torch::kFloat, torch::kFloat, torch::kCUDA);
+  const TestDevice device;
+  EmbedInput shifted = embed_copy(in, torch::kFloat, torch::kFloat, device);
   const Tensor flat = torch::empty({in.table.numel() + 1}, shifted.table.options().requires_grad(false));
   shifted.table = flat.narrow(0, 1, in.table.numel()).view_as(in.table).copy_(in.table.detach());
   shifted.table.requires_grad_(true);
-  const auto ours = embed_results(shifted, embed);
+  const auto ours = device.run([&] { return embed_results(shifted, embed); });
   for (size_t i = 0; i < ours.size(); ++i) {
     EXPECT_TRUE(torch::allclose(ours[i].to(torch::kCPU, torch::kDouble), expected[i], 1e-4, 1e-4)) << i;
   }

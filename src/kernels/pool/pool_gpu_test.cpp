@@ -1,50 +1,55 @@
 #include <gtest/gtest.h>
 
-#include "base/torch_compat.h"
 #include "kernels/pool/pool_example.h"
+#include "support/test_device.h"
 
 namespace lra {
 namespace {
 
-class PoolGpuTest : public testing::TestWithParam<PoolExample> {};
+class PoolGpuTest : public testing::TestWithParam<PoolExample> {
+ protected:
+  std::vector<Tensor> results(const PoolInput& in, torch::Dtype parameters, torch::Dtype type) const {
+    return device_.run([&] { return pool_results(pool_copy(in, parameters, type, device_), pool); });
+  }
+
+ private:
+  const TestDevice device_;
+};
 
 TEST_P(PoolGpuTest, EqualsTheCpuInDoublePrecision) {
-  if (!load_cuda().available) GTEST_SKIP() << load_cuda().why;
   torch::manual_seed(0);
   const PoolInput in = GetParam().input();
   const auto expected = pool_results(in, pool);
-  const auto ours = pool_results(pool_copy(in, torch::kDouble, torch::kDouble, torch::kCUDA), pool);
+  const auto ours = results(in, torch::kDouble, torch::kDouble);
   for (size_t i = 0; i < ours.size(); ++i) {
     EXPECT_TRUE(torch::allclose(ours[i].cpu(), expected[i], 1e-8, 1e-11)) << i;
   }
 }
 
 TEST_P(PoolGpuTest, EqualsTheCpuInSinglePrecision) {
-  if (!load_cuda().available) GTEST_SKIP() << load_cuda().why;
   torch::manual_seed(1);
   const PoolInput in = pool_copy(GetParam().input(), torch::kFloat, torch::kFloat);
   const auto expected = pool_results(in, pool);
-  const auto ours = pool_results(pool_copy(in, torch::kFloat, torch::kFloat, torch::kCUDA), pool);
+  const auto ours = results(in, torch::kFloat, torch::kFloat);
   for (size_t i = 0; i < ours.size(); ++i)
     EXPECT_TRUE(torch::allclose(ours[i].cpu(), expected[i], 1e-3, 1e-4)) << i;
 }
 
 TEST_P(PoolGpuTest, InHalfPrecisionIsWithinItsRounding) {
-  if (!load_cuda().available) GTEST_SKIP() << load_cuda().why;
   torch::manual_seed(2);
   // Inputs that bfloat16 holds exactly, so that only results are rounded.
   const PoolInput rounded = pool_copy(GetParam().input(), torch::kFloat, torch::kBFloat16);
   const auto expected = pool_results(pool_copy(rounded, torch::kDouble, torch::kDouble), pool_reference);
-  const auto ours = pool_results(pool_copy(rounded, torch::kFloat, torch::kBFloat16, torch::kCUDA), pool);
+  const auto ours = results(rounded, torch::kFloat, torch::kBFloat16);
   for (size_t i = 0; i < ours.size(); ++i) {
     EXPECT_TRUE(torch::allclose(ours[i].to(torch::kCPU, torch::kDouble), expected[i], 8e-3, 1e-3)) << i;
   }
 }
 
 TEST_P(PoolGpuTest, GivesTheSameBitsTwice) {
-  if (!load_cuda().available) GTEST_SKIP() << load_cuda().why;
-  const PoolInput in = pool_copy(GetParam().input(), torch::kFloat, torch::kBFloat16, torch::kCUDA);
-  const auto first = pool_results(in, pool), second = pool_results(in, pool);
+  const PoolInput in = GetParam().input();
+  const auto first = results(in, torch::kFloat, torch::kBFloat16),
+             second = results(in, torch::kFloat, torch::kBFloat16);
   for (size_t i = 0; i < first.size(); ++i) EXPECT_TRUE(torch::equal(first[i], second[i])) << i;
 }
 

@@ -25,19 +25,19 @@ inline Tiles load_tiles(const char* what, Site site, const void* row, bool trans
     int tiles;
   };
   if (lane() < 8 * tiles && reinterpret_cast<uintptr_t>(row) % 16 != 0) stop("a row is not aligned", site);
-  return exchange<In, Tiles>(what, site, ~0u, In{static_cast<const unsigned short*>(row), transposed, tiles},
-                             [](uint32_t, const In* in, Tiles* out) {
-                               for (int l = 0; l < 32; ++l) {
-                                 const int g = l / 4, t = l % 4;
-                                 for (int j = 0; j < in[l].tiles; ++j) {
-                                   const auto at = [&](int row_of, int column) {
-                                     return uint32_t{in[8 * j + row_of].row[column]};
-                                   };
-                                   out[l].r[j] = in[l].transposed ? at(2 * t, g) | at(2 * t + 1, g) << 16
-                                                                  : at(g, 2 * t) | at(g, 2 * t + 1) << 16;
-                                 }
-                               }
-                             });
+  return exchange<Tiles>(what, site, ~0u, In{static_cast<const unsigned short*>(row), transposed, tiles},
+                         [](uint32_t, const In* in, Tiles* out) {
+                           for (int l = 0; l < 32; ++l) {
+                             const int g = l / 4, t = l % 4;
+                             for (int j = 0; j < in[l].tiles; ++j) {
+                               const auto at = [&](int row_of, int column) {
+                                 return uint32_t{in[8 * j + row_of].row[column]};
+                               };
+                               out[l].r[j] = in[l].transposed ? at(2 * t, g) | at(2 * t + 1, g) << 16
+                                                              : at(g, 2 * t) | at(g, 2 * t + 1) << 16;
+                             }
+                           }
+                         });
 }
 
 }  // namespace emulated
@@ -74,7 +74,7 @@ inline void mma_bf16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_
       }
     }
   };
-  const Sums sums = emulated::exchange<Product, Sums>("mma_bf16", LRA_SITE, ~0u, mine, multiply);
+  const Sums sums = emulated::exchange<Sums>("mma_bf16", LRA_SITE, ~0u, mine, multiply);
   for (int i = 0; i < 4; ++i) c[i] = sums.c[i];
 }
 
