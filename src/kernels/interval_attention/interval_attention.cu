@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(kIntervalThreads, kForwardBlocks<kWidth>)
   const bool busy = this_warp() * 16 < q.count;
   const float scale = d.scale * kLog2E;
   const QueryPair pair = walk.queries();
-  const WeightDraw draw = kDrops ? WeightDraw(d, q.row_start, q.head) : WeightDraw();
+  if (kDrops && this_thread() == 0) shared.draw = WeightDraw(d, q.row_start, q.head);
   Softmax<kWidth> softmax;
   uint32_t left[kWidth / 16][4];
   walk.copy_queries(nullptr);
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(kIntervalThreads, kForwardBlocks<kWidth>)
           walk.mask(s, tile, pair, octet * kOctet);
           weigh(softmax, s, scale);
           if constexpr (kDrops) {
-            const uint32_t kept = walk.template draw<kColumns>(draw, keys, tile, pair, octet);
+            const uint32_t kept = walk.template draw<kColumns>(shared.draw, keys, tile, pair, octet);
 #pragma unroll
             for (int n = 0; n < kColumns; ++n) {
 #pragma unroll

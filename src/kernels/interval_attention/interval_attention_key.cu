@@ -13,7 +13,7 @@ namespace {
 
 // What is known of the queries of a tile.
 struct QueryRows {
-  int32_t position[kIntervalTile];   // −1: none
+  TwoRows row[kIntervalTile];        // q and dO
   int2 band[kIntervalTile];          // low_i, high_i
   float2 statistics[kIntervalTile];  // lse · log₂ e, δ; 0 for none, which then gives nothing
 };
@@ -27,6 +27,7 @@ struct alignas(16) KeyShared {
   QueryRows queries[3];
   IntervalHit hits[kHits];
   int32_t position[kIntervalTile];  // of the keys
+  WeightDraw draw;                  // here and not in registers
   int32_t side_row[kIntervalThreads];
   uint32_t side_rows[kIntervalThreads / 32];
 };
@@ -106,8 +107,10 @@ class QueryWalk {
     const int64_t values = int64_t{d.heads} * d.width, head = int64_t{tile_.head} * d.width;
     const Bf16* base = own_side ? static_cast<const Bf16*>(d.side) : static_cast<const Bf16*>(d.qkv) + values;
     const int64_t stride = (own_side ? 2 : 3) * values;
-    copy_tiles<kWidth>(s_.k, s_.v, values, d.width, base, [&](int row) {
-      return s_.position[row] < 0 ? nullptr : base + s_.position[row] * stride + head;
+    copy_tiles<kWidth>(s_.k, s_.v, d.width, base, [&](int n) -> TwoRows {
+      if (s_.position[n] < 0) return {nullptr, nullptr};
+      const Bf16* row = base + s_.position[n] * stride + head;
+      return {row, row + values};
     });
   }
 
@@ -179,29 +182,19 @@ class QueryWalk {
   __device__ void put(QueryRows& rows, const Ahead& ahead) const {
     const int n = this_thread();
     if (n >= kIntervalTile) return;
-    rows.position[n] = ahead.position;
+    rows.row[n] = rows_of(ahead.position);
     rows.band[n] = ahead.band;
     rows.statistics[n] = make_float2(ahead.statistics.x * kLog2E, ahead.statistics.y);
   }
-  __device__ void copy(int stage, const QueryRows& rows) const {
-    using S = TileShape<kWidth>;
+  __device__ TwoRows rows_of(int64_t position) const {
     const IntervalData& d = a_.d;
-    const int64_t stride = int64_t{3} * d.heads * d.width, head = int64_t{tile_.head} * d.width,
-                  out_stride = int64_t{d.rounds} * d.heads * d.width,
-                  out_head = int64_t{tile_.virtual_head} * d.width;
-    const auto* q = static_cast<const Bf16*>(d.qkv);
-#pragma unroll 1
-    for (int i = 0; i < S::kOctets * kIntervalTile / kIntervalThreads; ++i) {
-      const int n = i * kIntervalThreads + this_thread(), row = n / S::kOctets, octet = n % S::kOctets;
-      const int64_t position = rows.position[row];
-      const bool there = position >= 0 && octet * kOctet < d.width;
-      const int to = row * S::kStride + octet * kOctet;
-      copy_async_or_zero<16>(s_.q[stage] + to, there ? q + position * stride + head + octet * kOctet : q,
-                             there);
-      copy_async_or_zero<16>(s_.d_out[stage] + to,
-                             there ? a_.d_out + position * out_stride + out_head + octet * kOctet : a_.d_out,
-                             there);
-    }
+    if (position < 0) return {nullptr, nullptr};
+    return {static_cast<const Bf16*>(d.qkv) + (position * 3 * d.heads + tile_.head) * d.width,
+            a_.d_out + (position * d.rounds * d.heads + tile_.virtual_head) * d.width};
+  }
+  __device__ void copy(int stage, const QueryRows& rows) const {
+    copy_tiles<kWidth>(s_.q[stage], s_.d_out[stage], a_.d.width, a_.d_out,
+                       [&](int n) { return rows.row[n]; });
   }
 
   const KeyArguments& a_;
@@ -351,7 +344,7 @@ __global__ void __launch_bounds__(kIntervalThreads, kKeyBlocks<kWidth>)
   QueryWalk<kWidth, kDrops> walk(a, tile, shared);
   const bool busy = this_warp() * 16 < tile.count;
   const float scale = d.scale * kLog2E;
-  const WeightDraw draw = kDrops ? WeightDraw(d, tile.row_start, tile.head) : WeightDraw();
+  if (kDrops && this_thread() == 0) shared.draw = WeightDraw(d, tile.row_start, tile.head);
   float d_k[kWidth / 8][4] = {}, d_v[kWidth / 8][4] = {};
   uint32_t k[kWidth / 16][4], v[kWidth / 16][4];
   walk.copy_keys();
@@ -374,7 +367,7 @@ __global__ void __launch_bounds__(kIntervalThreads, kKeyBlocks<kWidth>)
           multiply_rows<kWidth>(g, v, d_out, first);
           if (!plain) mask_keys(s, d, tile, a.inverse.side != 0, queries, hit, first);
           uint32_t kept = 0;
-          if constexpr (kDrops) kept = draw_keys(draw, keys, tile, hit, first);
+          if constexpr (kDrops) kept = draw_keys(shared.draw, keys, tile, hit, first);
 #pragma unroll
           for (int n = 0; n < kColumns; ++n) {
 #pragma unroll

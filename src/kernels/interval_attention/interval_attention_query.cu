@@ -56,9 +56,7 @@ __global__ void __launch_bounds__(kIntervalThreads)
 }
 
 template <int kWidth>
-constexpr int kQueryBlocks = kWidth <= 16   ? 4
-                             : kWidth <= 64 ? 3
-                                            : 2;  // on a multiprocessor
+constexpr int kQueryBlocks = kWidth <= 64 ? 3 : 2;  // on a multiprocessor
 
 template <int kWidth, bool kDrops>
 __global__ void __launch_bounds__(kIntervalThreads, kQueryBlocks<kWidth>)
@@ -75,7 +73,7 @@ __global__ void __launch_bounds__(kIntervalThreads, kQueryBlocks<kWidth>)
   const bool busy = this_warp() * 16 < q.count;
   const float scale = d.scale * kLog2E;
   const QueryPair pair = walk.queries();
-  const WeightDraw draw = kDrops ? WeightDraw(d, q.row_start, q.head) : WeightDraw();
+  if (kDrops && this_thread() == 0) shared.draw = WeightDraw(d, q.row_start, q.head);
   float d_q[kWidth / 8][4] = {};
   uint32_t left[kWidth / 16][4], left_out[kWidth / 16][4];
   float origin[2] = {0, 0}, mean[2] = {0, 0};  // lse and δ of the lane's queries
@@ -103,7 +101,7 @@ __global__ void __launch_bounds__(kIntervalThreads, kQueryBlocks<kWidth>)
           multiply_rows<kWidth>(g, left_out, v, octet * kOctet);
           walk.mask(s, tile, pair, octet * kOctet);
           uint32_t kept = 0;
-          if constexpr (kDrops) kept = walk.template draw<kColumns>(draw, keys, tile, pair, octet);
+          if constexpr (kDrops) kept = walk.template draw<kColumns>(shared.draw, keys, tile, pair, octet);
 #pragma unroll
           for (int n = 0; n < kColumns; ++n) {
 #pragma unroll

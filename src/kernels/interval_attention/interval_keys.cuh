@@ -14,14 +14,14 @@ namespace lra {
 
 // A query i sees the key if low_i ≤ from and to ≤ high_i: place ≤ place for one in a band, the ends of all
 // integers for one that all see, the wrong way round for none.
-struct Key {
-  int32_t position;  // where its row is; −1: nowhere; −2 − place: among the side keys of their own
+struct alignas(16) Key {
   int32_t from, to;
   int32_t own;  // its place, or −1 for side keys
 };
 
 struct KeyTile {
   Key key[kIntervalTile];
+  const Bf16* row[kIntervalTile];         // null: no key
   int32_t octet[kIntervalTile / kOctet];  // of columns
   int32_t plain[2];                       // whether all queries see all keys, of each half
 };
@@ -35,6 +35,7 @@ struct alignas(16) QueryShared {
   } slot[kIntervalMostSlots];
   int32_t keys_end;
   int32_t position[kIntervalTile];  // of the queries; −1: none
+  WeightDraw draw;                  // here and not in registers
 };
 
 // Which queries: `count` from place `first` on.
@@ -65,9 +66,9 @@ struct QueryTile {
   }
 };
 
-// What a lane knows of its two queries.
+// What a lane knows of its two queries, at `place` and at place + 8: the least banded key that each sees.
 struct QueryPair {
-  int place[2], low[2], high[2];
+  int place, low[2];
 };
 
 template <int kWidth>
@@ -93,13 +94,13 @@ class KeyWalk {
 
   __device__ QueryPair queries() const {
     QueryPair pair;
+    const int first = this_warp() * 16 + this_lane() / 4;
+    pair.place = q_.first + first;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const int n = this_warp() * 16 + this_lane() / 4 + 8 * r, i = q_.first + n;
-      pair.place[r] = i;
+      const int i = pair.place + 8 * r;
       pair.low[r] = i + group_.low;
-      pair.high[r] = i + group_.high;
-      if (d_.least && n < q_.count) {
+      if (d_.least && first + 8 * r < q_.count) {
         const int least = d_.least[q_.virtual_head * d_.positions + i];
         pair.low[r] = least > pair.low[r] ? least : pair.low[r];
       }
@@ -121,8 +122,8 @@ class KeyWalk {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
           float& score = scores[n][2 * r + e];
-          if (penalty != 0 && key.own == q.place[r]) score -= penalty;
-          if (q.low[r] > key.from || key.to > q.high[r]) score = -INFINITY;
+          if (penalty != 0 && key.own == q.place + 8 * r) score -= penalty;
+          if (q.low[r] > key.from || key.to > q.place + 8 * r + group_.high) score = -INFINITY;
         }
       }
     }
@@ -135,12 +136,12 @@ class KeyWalk {
     constexpr int kEach = kColumns / 4;  // octets that a lane draws for the four that have the same rows
     const int lane = this_lane();
     uint32_t mine = 0, kept = 0;
-#pragma unroll
+#pragma unroll 1  // one after the other: registers
     for (int j = 0; j < kEach; ++j) {
-#pragma unroll
+#pragma unroll 1
       for (int r = 0; r < 2; ++r) {
         const int octet = tile.octet[first + lane % 4 * kEach + j];
-        mine |= draw.octet(keys, q.place[r] - q_.row_start, octet) << (8 * (2 * j + r));
+        mine |= draw.octet(keys, q.place + 8 * r - q_.row_start, octet) << (8 * (2 * j + r));
       }
     }
 #pragma unroll
@@ -155,7 +156,7 @@ class KeyWalk {
   }
 
   // Begins to copy the queries into k[1], and `other` [T, R·H, P] beside them into v[1].
-  __device__ void copy_queries(const void* other) const {
+  __device__ void copy_queries(const Bf16* other) const {
     if (this_thread() < kIntervalTile) {
       const int n = this_thread(), i = q_.first + n;
       int position = -1;
@@ -163,23 +164,13 @@ class KeyWalk {
       s_.position[n] = position;
     }
     __syncthreads();
-    const int64_t stride = int64_t{3} * d_.heads * d_.width, head = int64_t{q_.head} * d_.width,
-                  out_stride = int64_t{d_.rounds} * d_.heads * d_.width,
-                  out_head = int64_t{q_.virtual_head} * d_.width;
-    using S = TileShape<kWidth>;
-#pragma unroll 1
-    for (int i = 0; i < S::kOctets * kIntervalTile / kIntervalThreads; ++i) {
-      const int n = i * kIntervalThreads + this_thread(), row = n / S::kOctets, octet = n % S::kOctets;
+    const auto* qkv = static_cast<const Bf16*>(d_.qkv);
+    copy_tiles<kWidth>(s_.k[1], s_.v[1], d_.width, qkv, [&](int row) -> TwoRows {
       const int64_t position = s_.position[row];
-      const bool there = position >= 0 && octet * kOctet < d_.width;
-      const int to = row * S::kStride + octet * kOctet;
-      const auto* q = static_cast<const Bf16*>(d_.qkv);
-      copy_async_or_zero<16>(s_.k[1] + to, there ? q + position * stride + head + octet * kOctet : q, there);
-      if (!other) continue;
-      const auto* o = static_cast<const Bf16*>(other);
-      copy_async_or_zero<16>(s_.v[1] + to, there ? o + position * out_stride + out_head + octet * kOctet : o,
-                             there);
-    }
+      if (position < 0) return {nullptr, nullptr};
+      const int64_t at = (position * d_.rounds * d_.heads + q_.virtual_head) * d_.width;
+      return {qkv + (position * 3 * d_.heads + q_.head) * d_.width, other ? other + at : nullptr};
+    });
   }
 
   // begin(): the queries are in k[1] and v[1]; then work(k, v, keys) for each tile.
@@ -212,6 +203,7 @@ class KeyWalk {
 
  private:
   struct Ahead {
+    int position;  // −1: no key; −2 − place: among the side keys of their own
     Key key;
     int octet;
     bool plain;
@@ -247,7 +239,7 @@ class KeyWalk {
 
   // The key of this thread in a tile, one of the first 64.
   __device__ Ahead find(int tile) const {
-    Ahead found{{-1, INT_MIN, INT_MAX, -1}, -1, false};
+    Ahead found{-1, {INT_MIN, INT_MAX, -1}, -1, false};
     if (this_thread() >= kIntervalTile) return found;
     const int p = tile * kIntervalTile + this_thread();
     for (int s = 0; s < group_.slots; ++s) {
@@ -263,10 +255,10 @@ class KeyWalk {
           d_.self_penalty == 0 && (!banded || (!d_.least && place >= q_.first + q_.count - 1 + group_.low &&
                                                place <= q_.first + group_.high));
       if (group_.slot[s].side) {
-        found.key.position = d_.side ? -2 - place : d_.side_at[place];
+        found.position = d_.side ? -2 - place : d_.side_at[place];
       } else {
         found.key.own = place;
-        found.key.position = d_.order ? d_.order[q_.virtual_head * d_.positions + place] : place;
+        found.position = d_.order ? d_.order[q_.virtual_head * d_.positions + place] : place;
       }
       break;
     }
@@ -276,6 +268,7 @@ class KeyWalk {
   __device__ void put(KeyTile& tile, const Ahead& ahead) const {
     if (this_thread() >= kIntervalTile) return;
     tile.key[this_thread()] = ahead.key;
+    tile.row[this_thread()] = row_of(ahead.position);
     const bool plain = __all_sync(kAllLanes, ahead.plain) != 0;
     if (this_lane() == 0) tile.plain[this_warp()] = plain;
     int octet = ahead.octet;
@@ -287,15 +280,17 @@ class KeyWalk {
     if (this_thread() % kOctet == 0) tile.octet[this_thread() / kOctet] = octet;
   }
 
+  __device__ const Bf16* row_of(int64_t position) const {
+    const int64_t rows = position >= 0 ? position * 3 + 1 : (-2 - position) * 2;
+    const auto* from = static_cast<const Bf16*>(position >= 0 ? d_.qkv : d_.side);
+    return position == -1 ? nullptr : from + (rows * d_.heads + q_.head) * d_.width;
+  }
   __device__ void copy(int stage, const KeyTile& tile) const {
-    const int64_t values = int64_t{d_.heads} * d_.width, head = int64_t{q_.head} * d_.width;
+    const int64_t values = int64_t{d_.heads} * d_.width;
     const auto* qkv = static_cast<const Bf16*>(d_.qkv);
-    const auto* side = static_cast<const Bf16*>(d_.side);
-    copy_tiles<kWidth>(s_.k[stage], s_.v[stage], values, d_.width, qkv, [&](int row) -> const Bf16* {
-      const int position = tile.key[row].position;
-      if (position == -1) return nullptr;
-      return position >= 0 ? qkv + (int64_t{position} * 3 + 1) * values + head
-                           : side + (int64_t{-2 - position} * 2) * values + head;
+    copy_tiles<kWidth>(s_.k[stage], s_.v[stage], d_.width, qkv, [&](int n) -> TwoRows {
+      const Bf16* row = tile.row[n];
+      return {row, row ? row + values : nullptr};
     });
   }
 

@@ -40,20 +40,25 @@ struct TileShape {
 
 // ---- rows between global and shared memory ----
 
-// Begins to copy the rows of two tiles: row r of the first from from(r), of the second `apart` elements
-// further; zeros where from(r) is null. `width` is that of the rows, a multiple of 8; `any` is some address.
+// Where the rows of two tiles come from; null: zeros.
+struct TwoRows {
+  const Bf16 *first, *second;
+};
+
+// Begins to copy the rows of two tiles, row r from from(r). `width` is that of the rows, a multiple of 8;
+// `any` is some address.
 template <int kWidth, class From>
-__device__ inline void copy_tiles(Bf16* first, Bf16* second, int64_t apart, int width, const Bf16* any,
-                                  const From& from) {
+__device__ inline void copy_tiles(Bf16* first, Bf16* second, int width, const Bf16* any, const From& from) {
   using S = TileShape<kWidth>;
 #pragma unroll 1  // addresses computed ahead would take registers that the products need
   for (int i = 0; i < S::kOctets * kIntervalTile / kIntervalThreads; ++i) {
-    const int n = i * kIntervalThreads + this_thread(), row = n / S::kOctets, octet = n % S::kOctets;
-    const Bf16* source = from(row);
-    const bool there = source && octet * kOctet < width;
-    const int to = row * S::kStride + octet * kOctet;
-    copy_async_or_zero<16>(first + to, there ? source + octet * kOctet : any, there);
-    copy_async_or_zero<16>(second + to, there ? source + apart + octet * kOctet : any, there);
+    const int n = i * kIntervalThreads + this_thread(), row = n / S::kOctets,
+              column = n % S::kOctets * kOctet;
+    const TwoRows source = from(row);
+    const bool there = source.first && column < width, both = there && source.second;
+    const int to = row * S::kStride + column;
+    copy_async_or_zero<16>(first + to, there ? source.first + column : any, there);
+    copy_async_or_zero<16>(second + to, both ? source.second + column : any, both);
   }
 }
 
@@ -155,10 +160,10 @@ __device__ inline void as_left(uint32_t (&a)[kColumns / 2][4], const float (&c)[
 
 // What the weights of one row and head draw from.
 struct WeightDraw {
-  uint64_t stream = 0, head = 0;
-  uint32_t threshold = 0;
+  uint64_t stream, head;
+  uint32_t threshold;
 
-  __device__ WeightDraw() {}
+  WeightDraw() = default;
   __device__ WeightDraw(const IntervalData& d, int row_start, int h)
       : stream(dropout_stream(d.draw.site, *d.draw.step)),
         head(dropout_attention_position(d.draw.slots[row_start] >> 24, d.heads, h, 0)),
