@@ -74,7 +74,12 @@ class IntervalAttentionBench : public KernelBench {
                   .end = slot_table({torch::minimum(rows.last + right, rows.end)}),
                   .low = -left,
                   .high = right}};
-    return {in, in.rows.positions * (banded ? left + right + 1 : size)};
+    int64_t seen = 0;  // by the queries of a row
+    for (int64_t i = 0, n = in.rows.longest; i < n; ++i) {
+      const int64_t block = i / size * size;
+      seen += banded ? std::min(i, left) + 1 + std::min(n - 1 - i, right) : std::min(block + size, n) - block;
+    }
+    return {in, in.rows.count * seen};
   }
 };
 
