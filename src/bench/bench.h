@@ -57,11 +57,12 @@ std::vector<BenchRow> run_bench(const std::vector<BenchCase>& cases, const Bench
 int64_t find_max_batch(const BenchCase& c, const BenchOptions& options);
 Json bench_json(const std::vector<BenchRow>& rows, const BenchOptions& options);
 
-// The fused kernels one by one (kernels/kernel_bench.h), beside a plain copy of as many bytes.
+// The fused kernels one by one (kernels/kernel_bench.h), beside a plain copy of as many bytes; ideal is that
+// copy or, where it takes longer, a large matrix product with as many multiplications.
 struct KernelRow {
   std::string kernel, name;
   int64_t bytes = 0;
-  double ms = 0, gigabytes_per_s = 0, share_of_copy = 0;
+  double ms = 0, gigabytes_per_s = 0, share_of_copy = 0, share_of_ideal = 0;
 };
 std::vector<KernelRow> run_kernel_bench(const BenchOptions& options, int64_t positions, int64_t width);
 Json kernel_json(const std::vector<KernelRow>& rows, const BenchOptions& options);

@@ -1,6 +1,7 @@
 // Kernels one by one. Each is timed over many calls in a row, so that launches overlap with work as they do
 // in a step, on tensors larger than the last cache.
 #include <algorithm>
+#include <cmath>
 
 #include "base/log.h"
 #include "base/torch_compat.h"
@@ -25,6 +26,14 @@ double median_ms(const std::function<void()>& run, const torch::Device& device) 
   return rounds[kRounds / 2];
 }
 
+// Multiplications and additions that a large product does in a millisecond.
+double product_speed(const torch::Device& device, torch::Dtype type) {
+  const int64_t n = device.is_cuda() ? 8192 : 1024;
+  const Tensor a = torch::randn({n, n}, torch::TensorOptions(torch::kFloat).device(device)).to(type);
+  Tensor c = torch::empty_like(a);
+  return std::pow(static_cast<double>(n), 3) / median_ms([&] { torch::mm_out(c, a, a); }, device);
+}
+
 }  // namespace
 
 std::vector<KernelRow> run_kernel_bench(const BenchOptions& options, int64_t positions, int64_t width) {
@@ -36,13 +45,17 @@ std::vector<KernelRow> run_kernel_bench(const BenchOptions& options, int64_t pos
   const int64_t copied = 2 * from.numel() * from.element_size();
   const double copy_ms = median_ms([&] { to.copy_(from); }, device);
   const double copy_speed = static_cast<double>(copied) / copy_ms;
-  std::vector<KernelRow> rows = {{"copy", "", copied, copy_ms, copy_speed / 1e6, 1.0}};
+  std::vector<KernelRow> rows = {{"copy", "", copied, copy_ms, copy_speed / 1e6, 1.0, 1.0}};
+  double products = 0;  // in a millisecond, measured where it is needed
   const auto& registry = Registry<KernelBench>::instance();
   for (const auto& name : registry.names()) {
     for (const auto& c : registry.get(name, "kernel").cases(positions, width, device, type)) {
       verbose("{}: {}", name, c.name);
       const double ms = median_ms(c.run, device), speed = static_cast<double>(c.bytes) / ms;
-      rows.push_back({name, c.name, c.bytes, ms, speed / 1e6, speed / copy_speed});
+      if (c.products > 0 && products == 0) products = product_speed(device, type);
+      const double least = std::max(static_cast<double>(c.bytes) / copy_speed,
+                                    c.products > 0 ? static_cast<double>(c.products) / products : 0.0);
+      rows.push_back({name, c.name, c.bytes, ms, speed / 1e6, speed / copy_speed, least / ms});
     }
   }
   return rows;
@@ -56,7 +69,8 @@ Json kernel_json(const std::vector<KernelRow>& rows, const BenchOptions& options
                     {"bytes", r.bytes},
                     {"ms", r.ms},
                     {"gigabytes_per_s", r.gigabytes_per_s},
-                    {"share_of_copy", r.share_of_copy}});
+                    {"share_of_copy", r.share_of_copy},
+                    {"share_of_ideal", r.share_of_ideal}});
   }
   return {{"env", environment(parse_device(options.device).str(), {})}, {"kernels", list}};
 }

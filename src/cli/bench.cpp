@@ -69,7 +69,7 @@ class Bench : public Verb {
     app_->add_flag("--max-batch", max_batch_, "find the largest batch that fits into the device's memory");
     app_->add_flag(
         "--kernels", kernels_,
-        "the fused kernels one by one, on LENGTH·BATCH positions, with their share of copy bandwidth");
+        "the fused kernels one by one, on LENGTH·BATCH positions, beside a copy or a matrix product");
     app_->add_option("--kernel-width", kernel_width_, "width of the positions for --kernels")
         ->capture_default_str();
     app_->add_option("-o,--output", output_, "also write the JSON to FILE")->type_name("FILE");
@@ -125,9 +125,9 @@ class Bench : public Verb {
     for (const auto& r : rows) {
       table.push_back({r.kernel, r.name, fmt::format("{:.1f}", static_cast<double>(r.bytes) / 1e6),
                        fmt::format("{:.4f}", r.ms), fmt::format("{:.0f}", r.gigabytes_per_s),
-                       fmt::format("{:.0f} %", 100 * r.share_of_copy)});
+                       fmt::format("{:.0f} %", 100 * r.share_of_ideal)});
     }
-    std::cout << format_table({"kernel", "case", "MB", "ms", "GB/s", "of a copy"}, table);
+    std::cout << format_table({"kernel", "case", "MB", "ms", "GB/s", "of the ideal"}, table);
     return 0;
   }
 

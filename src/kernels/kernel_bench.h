@@ -1,4 +1,5 @@
-// A kernel's benchmark: what `lra bench --kernels` times and holds against the device's copy bandwidth.
+// A kernel's benchmark: what `lra bench --kernels` times and holds against the device's copy bandwidth, and
+// against the speed of a large matrix product where that takes longer.
 //
 //   const Registered<KernelBench> bench(std::make_unique<NormBench>(), LRA_HERE);     in NAME_bench.cpp
 #pragma once
@@ -17,6 +18,7 @@ struct KernelCase {
   std::string name;           // "forward", "backward", "backward, dropout 0.1"
   int64_t bytes = 0;          // that it must read and write at least
   std::function<void()> run;  // starts the work once; owns its tensors
+  int64_t products = 0;       // multiplications and additions in matrix products that it must do at least
 };
 
 class KernelBench {

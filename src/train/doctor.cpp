@@ -54,8 +54,8 @@ Json operations(const torch::Device& device) {
                      : "library: the BLAS of this torch",
       "weight gradients go straight into the flat buffer");
   add("attention over intervals of keys",
-      cuda ? "tensor operations, keys gathered a slice at a time" : "lra: CPU kernel",
-      cuda ? "no kernel of ours yet; weights are computed again backward"
+      cuda ? "lra: CUDA kernels" : "lra: CPU kernel",
+      cuda ? "bf16 and heads of 8 … 128 by eights; else tensor operations, keys gathered a slice at a time"
            : "one pass over blocks, weights never stored");
   const bool fused = !cuda || kLinearAttentionUsesKernels;
   add("attention by feature sums",

@@ -18,13 +18,22 @@ struct PlanHolder : torch::CustomClassHolder {
   IntervalPlan plan;
 };
 
+struct Forms {
+  decltype(&interval_forward_fused) forward;
+  decltype(&interval_backward_fused) backward;
+};
+Forms forms(const IntervalPlan& plan, const Tensor& x) {
+  if (on_cpu_path(x)) return {interval_forward_fused, interval_backward_fused};
+  if (interval_kernels_serve(plan, x)) return {interval_forward_device, interval_backward_device};
+  return {interval_forward_gathered, interval_backward_gathered};
+}
+
 class IntervalFunction : public torch::autograd::Function<IntervalFunction> {
  public:
   static variable_list forward(AutogradContext* context, const Tensor& qkv, const Tensor& side,
                                const IntervalPlan& plan) {
     const Tensor x = qkv.contiguous(), extra = side.numel() > 0 ? side.contiguous() : Tensor();
-    const IntervalAttentionOutput y =
-        on_cpu_path(x) ? interval_forward_fused(plan, x, extra) : interval_forward_gathered(plan, x, extra);
+    const IntervalAttentionOutput y = forms(plan, x).forward(plan, x, extra);
     context->save_for_backward({x, extra, y.out, y.lse});
     context->saved_data["plan"] = c10::IValue::make_capsule(c10::make_intrusive<PlanHolder>(plan));
     context->set_materialize_grads(false);
@@ -38,9 +47,7 @@ class IntervalFunction : public torch::autograd::Function<IntervalFunction> {
     const IntervalAttentionOutput y{saved[2], saved[3]};
     const Tensor d_out = gradients[0].defined() ? gradients[0].contiguous() : torch::zeros_like(y.out);
     const Tensor d_lse = gradients[1].defined() ? gradients[1].contiguous() : Tensor();
-    const IntervalGradient d = on_cpu_path(saved[0])
-                                   ? interval_backward_fused(plan, saved[0], saved[1], y, d_out, d_lse)
-                                   : interval_backward_gathered(plan, saved[0], saved[1], y, d_out, d_lse);
+    const IntervalGradient d = forms(plan, saved[0]).backward(plan, saved[0], saved[1], y, d_out, d_lse);
     return {d.qkv, d.side, {}};
   }
 };

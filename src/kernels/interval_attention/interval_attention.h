@@ -8,8 +8,8 @@
 // intervals: nothing of size L×L is made.
 //
 // The intervals are small integer tensors on the device of the data, computed from `Rows` by tensor
-// operations (interval_blocks.h), so that one description serves the CPU, where the kernel reads them, and
-// other devices, where keys are gathered into blocks [B, H, G, c, m] a slice at a time
+// operations (interval_blocks.h), so that one description serves the kernels of the CPU and, in bfloat16, of
+// CUDA, which read them, and all else, where keys are gathered into blocks [B, H, G, c, m] a slice at a time
 // (interval_attention_gathered.cpp). The backward pass computes the weights again from `lse`.
 //
 // Places. A query or key is named by its place in a list that runs over all positions [0, T), row after row;

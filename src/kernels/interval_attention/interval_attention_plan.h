@@ -1,4 +1,5 @@
-// What both forms of interval_attention share.
+// What the forms of interval_attention share: the CPU's (fused), the CUDA kernels' (device), and that of
+// tensor operations for all else (gathered).
 #pragma once
 #include "kernels/interval_attention/interval_attention.h"
 
@@ -33,5 +34,13 @@ IntervalAttentionOutput interval_forward_fused(const IntervalPlan& plan, const T
 IntervalGradient interval_backward_fused(const IntervalPlan& plan, const Tensor& qkv, const Tensor& side,
                                          const IntervalAttentionOutput& forward, const Tensor& d_out,
                                          const Tensor& d_lse);
+
+// Whether the CUDA kernels compute this: bfloat16, heads of a width that is a multiple of 8, up to 128.
+bool interval_kernels_serve(const IntervalPlan& plan, const Tensor& qkv);
+IntervalAttentionOutput interval_forward_device(const IntervalPlan& plan, const Tensor& qkv,
+                                                const Tensor& side);
+IntervalGradient interval_backward_device(const IntervalPlan& plan, const Tensor& qkv, const Tensor& side,
+                                          const IntervalAttentionOutput& forward, const Tensor& d_out,
+                                          const Tensor& d_lse);
 
 }  // namespace lra

@@ -48,6 +48,8 @@ void accumulate(const Tensor& into, const Tensor& dy, const Tensor& x) {
   Tensor out = into;
   if (into.scalar_type() == x.scalar_type()) {
     at::addmm_out(out, into, dy.t(), x);
+  } else if (x.is_cpu()) {  // as on an emulated device: the library has no product of two types there
+    at::addmm_out(out, into, dy.t().to(into.scalar_type()), x.to(into.scalar_type()));
   } else {
     at::addmm_out(out, into, dy.t(), x, into.scalar_type());
   }

@@ -145,15 +145,9 @@ LRA_HOST_DEVICE inline DropoutKeys dropout_keys(const DropoutDraw& draw) {
   return keys;
 }
 
-// The random words of the octet at `column`: dropout_block() of dropout/bits.h, the same bits. Written out
-// with the two halves of each product apart, which compiles to one wide multiplication where a product of
-// 64-bit numbers takes an addition more.
-__device__ inline PhiloxBlock draw_octet(const DropoutKeys& keys, uint64_t stream, int64_t slot, int column,
-                                         int width) {
-  // (dropout_position(slot, width) + column) / 8
-  const auto blocks = static_cast<uint32_t>(width + kOctet - 1) / kOctet,
-             here = static_cast<uint32_t>(column) / kOctet;
-  const uint64_t index = static_cast<uint64_t>(slot) * blocks + here;
+// dropout_block() of dropout/bits.h, the same bits. Written out with the two halves of each product apart,
+// which compiles to one wide multiplication where a product of 64-bit numbers takes an addition more.
+__device__ inline PhiloxBlock draw_block(const DropoutKeys& keys, uint64_t stream, uint64_t index) {
   auto c0 = static_cast<uint32_t>(index), c1 = static_cast<uint32_t>(index >> 32);
   auto c2 = static_cast<uint32_t>(stream), c3 = static_cast<uint32_t>(stream >> 32);
   constexpr uint32_t kFirst = 0xD2511F53u, kSecond = 0xCD9E8D57u;
@@ -167,6 +161,15 @@ __device__ inline PhiloxBlock draw_octet(const DropoutKeys& keys, uint64_t strea
     c3 = low0;
   }
   return {{c0, c1, c2, c3}};
+}
+
+// The random words of the octet at `column`.
+__device__ inline PhiloxBlock draw_octet(const DropoutKeys& keys, uint64_t stream, int64_t slot, int column,
+                                         int width) {
+  // (dropout_position(slot, width) + column) / 8
+  const auto blocks = static_cast<uint32_t>(width + kOctet - 1) / kOctet,
+             here = static_cast<uint32_t>(column) / kOctet;
+  return draw_block(keys, stream, static_cast<uint64_t>(slot) * blocks + here);
 }
 
 // Kept elements are multiplied by the rate's scale, others become 0; the threshold is over 0.
