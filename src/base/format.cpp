@@ -1,6 +1,7 @@
-// The bodies of fmt's functions. Debian has no static libfmt, and header-only fmt costs two to three seconds in
-// every file that formats a message: here they are compiled once for each fmt in the build, Debian's for the
-// rooms without tensors and torch's own for the others (cmake/Fmt.cmake). They differ by their inline namespace.
+// The bodies of fmt's functions. Debian has no static libfmt, and header-only fmt costs two to three seconds
+// in every file that formats a message: here they are compiled once for each fmt in the build, Debian's for
+// the rooms without tensors and torch's own for the others (cmake/Fmt.cmake). They differ by their inline
+// namespace.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

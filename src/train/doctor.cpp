@@ -53,8 +53,7 @@ Json operations(const torch::Device& device) {
       : at::hasMKL() ? "library: MKL"
                      : "library: the BLAS of this torch",
       "weight gradients go straight into the flat buffer");
-  add("attention over intervals of keys",
-      cuda ? "lra: CUDA kernels" : "lra: CPU kernel",
+  add("attention over intervals of keys", cuda ? "lra: CUDA kernels" : "lra: CPU kernel",
       cuda ? "bf16 and heads of 8 … 128 by eights; else tensor operations, keys gathered a slice at a time"
            : "one pass over blocks, weights never stored");
   const bool fused = !cuda || kLinearAttentionUsesKernels;
