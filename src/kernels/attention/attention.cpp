@@ -258,14 +258,14 @@ Tensor attention_reference(const AttentionInput& in) {
     pad(at - end);
     const auto heads = in.qkv.narrow(0, at, L).permute({1, 2, 0, 3}).unbind(0);  // 3 × [H, L, P]
     Tensor scores = torch::matmul(heads[0], heads[1].transpose(1, 2)) / std::sqrt(static_cast<double>(P));
-    if (in.causal) {
-      const Tensor later = torch::ones({L, L}, scores.options().dtype(torch::kBool)).triu(1);
-      scores = scores.masked_fill(later, -std::numeric_limits<double>::infinity());
-    }
     if (in.valid.defined()) {
       const Tensor valid = in.valid.narrow(0, at, L);
       scores = scores.masked_fill(~valid, -std::numeric_limits<double>::infinity())
                    .masked_fill(~valid.view({L, 1}), 0);
+    }
+    if (in.causal) {
+      const Tensor later = torch::ones({L, L}, scores.options().dtype(torch::kBool)).triu(1);
+      scores = scores.masked_fill(later, -std::numeric_limits<double>::infinity());
     }
     Tensor weights = torch::softmax(scores, -1);
     if (in.dropout.active()) {
