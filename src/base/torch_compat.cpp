@@ -1,6 +1,7 @@
 #include "base/torch_compat.h"
 
 #include <chrono>
+#include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
 #include <fstream>
@@ -24,6 +25,15 @@ int omp_in_parallel();
 }
 
 namespace lra {
+namespace {
+
+// oneDNN's bf16 products may run AMX instructions in a thread whose tiles are not configured, which ends the
+// program with an illegal instruction (seen with torch 2.11 on a virtual Xeon that reports amx_tile). oneDNN
+// reads the variable at its first use; one that the user has set wins.
+[[maybe_unused]] const int without_amx = setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16", 0);
+
+}  // namespace
+
 namespace {
 
 // Runs body(thread, threads) on a team; the first exception is thrown again on the caller.

@@ -93,7 +93,7 @@ class Pathfinder : public Task {
     for (const auto& [variant, golden] : {std::pair("default", full_), std::pair("tiny", tiny_)}) {
       const char* hashes[] = {golden.train, golden.val, golden.test};
       for (size_t s = 0; s < std::size(kSplits); ++s) {
-        if (hashes[s]) known.emplace_back(fmt::format("{}/{}", variant, kSplits[s]), hashes[s]);
+        known.emplace_back(fmt::format("{}/{}", variant, kSplits[s]), hashes[s]);
       }
     }
     return known;
@@ -105,13 +105,18 @@ class Pathfinder : public Task {
   Golden full_, tiny_;
 };
 
-constexpr Golden kUnknown = {nullptr, nullptr, nullptr};
 constexpr Golden kDefault32 = {"c364f2cb0b8f0aa9a5594a3edc7c6d50d63e36abd32c1907b9ab56786ccde788",
                                "ff0ab95685616eecc1633076102be2ac9b6b54f31ea2029221fb1ac585f0d4f6",
                                "dfb509c783d3f904db868aacbac3a1c7e7b9ecaca5c8f0c1450131c596bd37e7"};
+constexpr Golden kDefault64 = {"f1d0b619745a5b2087f21381a8177f95687a4d864e2be73f7f4605e18b35a30a",
+                               "f79cd84837c4f1a83032aa50e114e906cf1107d0fca52ae7e0a3a314855e3a95",
+                               "52b7f95e375903245c11b8c048a36bf4fdac2fc327add28e75d1e5580756b1e3"};
 constexpr Golden kDefault128 = {"49a6ced52829e14c16f7956e27485e8318a5ee3842bbbcb0cf1dcd5c73feec99",
                                 "74f24a8e7f8a27cf76884a1da0ad81527c8a361cdd7eba408d39d89c4e49afe3",
                                 "afab40678b1fe75c8538141b3ae2e72c43a4e7e040c8776f2009a3d649d7bb7b"};
+constexpr Golden kDefault256 = {"db62e132dabc98d6e0d06bbaa08732442222c11e1ddd93d9b7faff08e89d1cb4",
+                                "af26a4450c1d86678ca65d41df2e447ad48fc14599c6236b700656667138bc3b",
+                                "012cbfb899ae430eabe2d3945e2d74136472bffe512a485e99e703204fed12a6"};
 constexpr Golden kTiny32 = {"fa187aa587f16c520ac50ad05f8a855178e2b3468a3f5a13595f7bde9fc5409d",
                             "63a86f8817804c1c54fd091dc6e2cef3c9320f73fc33cb729116d66f91c15772",
                             "543279107a3e36c5f2d135df6685f2631a304c4f21fcea9ca119ea742de250ad"};
@@ -126,10 +131,11 @@ std::unique_ptr<Task> task(const char* name, const char* title, int64_t side, co
 }
 
 const Registered<Task> pathfinder32(task("pathfinder", "Pathfinder (32)", 32, kDefault32, kTiny32), LRA_HERE);
-const Registered<Task> pathfinder64(task("pathfinder64", "Pathfinder (64)", 64, kUnknown, kTinyOfLarger),
+const Registered<Task> pathfinder64(task("pathfinder64", "Pathfinder (64)", 64, kDefault64, kTinyOfLarger),
                                     LRA_HERE);
 const Registered<Task> pathx(task("pathx", "Path-X (128)", 128, kDefault128, kTinyOfLarger), LRA_HERE);
-const Registered<Task> pathfinder256(task("pathfinder256", "Pathfinder (256)", 256, kUnknown, kTinyOfLarger),
+const Registered<Task> pathfinder256(task("pathfinder256", "Pathfinder (256)", 256, kDefault256,
+                                          kTinyOfLarger),
                                      LRA_HERE);
 
 }  // namespace
