@@ -5,6 +5,7 @@
 //   start_kernel(attention_kernel, {grid, block, stream, bytes}, arguments…);
 //   auto* tile = dynamic_shared<__nv_bfloat16>();   // in the kernel
 #pragma once
+#include <algorithm>
 #include <utility>
 
 #include <cuda_runtime.h>
@@ -14,16 +15,25 @@ namespace lra {
 struct Launch {
   dim3 grid, block;
   cudaStream_t stream = nullptr;
-  size_t shared_bytes = 0;  // dynamic; more than 48 KiB are asked for here
+  size_t shared_bytes = 0;  // dynamic
 };
+
+// A block has 48 KiB of shared memory, static and dynamic together, unless the kernel is granted more. Grants
+// only grow: a captured graph may still hold a larger launch of the same kernel.
+template <class Kernel>
+void grant_shared_memory(Kernel kernel, size_t dynamic_bytes) {
+  cudaFuncAttributes has{};
+  if (cudaFuncGetAttributes(&has, kernel) != cudaSuccess) return;
+  if (has.sharedSizeBytes + dynamic_bytes <= 48 * 1024) return;
+  const auto granted = std::max(static_cast<int>(dynamic_bytes), has.maxDynamicSharedSizeBytes);
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, granted);
+}
 
 // Errors are left for cudaGetLastError.
 template <class... Parameters, class... Arguments>
 void start_kernel(void (*kernel)(Parameters...), const Launch& on, Arguments&&... arguments) {
-  if (on.shared_bytes > 48 * 1024) {
-    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                         static_cast<int>(on.shared_bytes));
-  }
+  constexpr size_t kSurely = 16 * 1024;  // no kernel has more than 32 KiB of static shared memory
+  if (on.shared_bytes > kSurely) grant_shared_memory(kernel, on.shared_bytes);
   kernel<<<on.grid, on.block, on.shared_bytes, on.stream>>>(std::forward<Arguments>(arguments)...);
 }
 

@@ -45,4 +45,10 @@ inline bool on_cpu_path(const torch::Tensor& x) {
   return x.is_cpu() && !PortablePath::on() && !EmulatedDevice::on();
 }
 
+// As the CUDA kernels take what they read 16 bytes at a time.
+inline torch::Tensor aligned(const torch::Tensor& t) {
+  const torch::Tensor x = t.contiguous();
+  return reinterpret_cast<uintptr_t>(x.const_data_ptr()) % 16 == 0 ? x : x.clone();
+}
+
 }  // namespace lra

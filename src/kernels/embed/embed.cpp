@@ -118,6 +118,7 @@ class EmbedFunction : public torch::autograd::Function<EmbedFunction> {
                            D,
                            V,
                            input.rows.count,
+                           input.positions.defined() ? input.positions.size(0) : 0,
                            std::max(input.rows.longest, input.rows.pitch),
                            input.dropout.draw(),
                            static_cast<int>(out.element_size())};

@@ -14,7 +14,7 @@ struct EmbedArguments {
   const void* cls;         // [D] or null
   const void* positions;   // [M, D] or null
   void* out;               // [T, D]
-  int64_t T, D, V, B;
+  int64_t T, D, V, B, M;
   int64_t places;  // no row takes up more positions
   DropoutDraw draw;
   int element;  // bytes of an activation: 2 bfloat16, 4 float, 8 double
@@ -47,7 +47,7 @@ struct EmbedPlan {
   static constexpr int kDigit = 9, kBins = 1 << kDigit;
   static constexpr int64_t kTile = 2048, kMostChunks = 128;
   // The sums: about as many threads as a large device holds, each with 8 columns of a piece.
-  static constexpr int64_t kThreads = 96 * 1024, kLeast = 32;
+  static constexpr int64_t kThreads = 80 * 1024, kLeast = 32;
 
   int64_t T, ids, octets, chunk, chunks, piece, pieces;
   int passes;

@@ -63,13 +63,15 @@ INSTANTIATE_TEST_SUITE_P(
                     EmbedExample{{700, 1}, false, 1000, 65, true, false, 0.5},
                     EmbedExample{{700, 1}, false, 1000, 64, true, false, 0},
                     EmbedExample{{700, 1}, true, 70000, 8, true, false, 0},
-                    // a table in shared memory
+                    // a tail in no row
                     EmbedExample{{2000, 3100}, true, 5, 136, true, true, 0, 77},
                     EmbedExample{{2000, 3100}, true, 5, 64, false, true, 0.1, 777},
                     EmbedExample{{3000, 1, 90, 2999}, false, 6, 64, true, true, 0},
                     EmbedExample{
                         {31, 70, 1, 64, 500, 33, 32, 90, 2, 700, 5}, true, 2, 72, true, true, 0.1, 300},
                     EmbedExample{{9000}, true, 3, 96, true, false, 0.1},
+                    // several slices of columns, the last not full
+                    EmbedExample{{40, 41, 39, 7, 1, 90, 33, 2, 64}, true, 9, 600, true, true, 0.1, 20},
                     // more positions than one turn of the sort takes
                     EmbedExample{{150001, 149000}, true, 100, 8, false, false, 0}));
 

@@ -42,6 +42,26 @@ struct TableSums {
   }
 };
 
+// kCount neighbours of the sorted positions.
+template <int kCount>
+struct SomeRows {
+  int32_t position[kCount], first_token;
+  uint32_t changes;  // bit k: row k is of another token than row k − 1
+
+  __device__ explicit SomeRows(const SortedToken* row) : first_token(row->token), changes(0) {
+    int32_t token = first_token;
+#pragma unroll
+    for (int k = 0; k < kCount; k += 2) {
+      const uint4 two = __ldg(reinterpret_cast<const uint4*>(row + k));  // position, token, position, token
+      const auto even = static_cast<int32_t>(two.y), odd = static_cast<int32_t>(two.w);
+      position[k] = static_cast<int32_t>(two.x);
+      position[k + 1] = static_cast<int32_t>(two.z);
+      changes |= uint32_t{even != token} << k | uint32_t{odd != even} << (k + 1);
+      token = odd;
+    }
+  }
+};
+
 // What a thread does for its piece and its octet of columns.
 template <class T, bool kAligned, bool kDropout>
 struct PieceSum {
@@ -82,51 +102,36 @@ struct PieceSum {
     for (int i = 0; i < kOctet; ++i) sum[i] += g[i];
   }
 
-  // One row, perhaps of the next token.
-  __device__ void add(const SortedToken& row) {
-    if (row.token != token) {
-      head ? put(s.heads) : s.add(token, column, sum);
-      head = false;
-      token = row.token;
+  // The sum of `token` is complete; that of the next begins.
+  __device__ void change_to(int32_t next) {
+    head ? put(s.heads) : s.add(token, column, sum);
+    head = false;
+    token = next;
 #pragma unroll
-      for (int i = 0; i < kOctet; ++i) sum[i] = 0;
-    }
-    add(load(row.position), slot(row.position));
+    for (int i = 0; i < kOctet; ++i) sum[i] = 0;
   }
 
-  // Rows of the same token.
-  __device__ void add(const int32_t (&position)[kAtOnce]) {
+  // All loads before the first addition, whatever tokens they are of.
+  __device__ void add(const SomeRows<kAtOnce>& rows, const SortedToken* row) {
     Octet<T> octet[kAtOnce];
     int64_t slots[kAtOnce];
 #pragma unroll
     for (int k = 0; k < kAtOnce; ++k) {
-      octet[k] = load(position[k]);
-      slots[k] = slot(position[k]);
+      octet[k] = load(rows.position[k]);
+      slots[k] = slot(rows.position[k]);
     }
+    if (rows.first_token != token) change_to(rows.first_token);
 #pragma unroll
-    for (int k = 0; k < kAtOnce; ++k) add(octet[k], slots[k]);
-  }
-};
-
-// kCount neighbours of the sorted positions.
-template <int kCount>
-struct SomeRows {
-  int32_t position[kCount], last_token;
-
-  __device__ explicit SomeRows(const SortedToken* row) {
-#pragma unroll
-    for (int k = 0; k < kCount; k += 2) {
-      const uint4 two = __ldg(reinterpret_cast<const uint4*>(row + k));  // position, token, position, token
-      position[k] = static_cast<int32_t>(two.x);
-      position[k + 1] = static_cast<int32_t>(two.z);
-      last_token = static_cast<int32_t>(two.w);
+    for (int k = 0; k < kAtOnce; ++k) {
+      if (rows.changes >> k & 1u) change_to(row[k].token);
+      add(octet[k], slots[k]);
     }
   }
 };
 
 template <class T, bool kAligned, bool kDropout>
 __global__ __launch_bounds__(kSumThreads,
-                             sizeof(T) == 8 ? 4 : 6) void embed_sums_kernel(EmbedGradientArguments a,
+                             sizeof(T) == 8 ? 3 : 5) void embed_sums_kernel(EmbedGradientArguments a,
                                                                             TableSums<Accumulator<T>> s) {
   using Sum = PieceSum<T, kAligned, kDropout>;
   const int64_t index = static_cast<int64_t>(blockIdx.x) * kSumThreads + threadIdx.x,
@@ -145,12 +150,7 @@ __global__ __launch_bounds__(kSumThreads,
   for (; row < end; row += Sum::kAtOnce) {
     const SomeRows<Sum::kAtOnce> rows = ahead;
     ahead = SomeRows<Sum::kAtOnce>(row + Sum::kAtOnce);
-    if (rows.last_token == sum.token) {  // so are those between
-      sum.add(rows.position);
-    } else {
-#pragma unroll 1
-      for (int k = 0; k < Sum::kAtOnce; ++k) sum.add(row[k]);
-    }
+    sum.add(rows, row);
   }
   if (sum.head) {
     sum.put(s.heads);

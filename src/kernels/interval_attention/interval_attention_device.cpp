@@ -42,12 +42,6 @@ int64_t key_tile(const IntervalPlan& plan) {
 
 const int32_t* ints(const Tensor& t) { return t.defined() ? t.const_data_ptr<int32_t>() : nullptr; }
 
-// The kernels read 16 bytes at a time.
-Tensor aligned(const Tensor& t) {
-  const Tensor x = t.contiguous();
-  return reinterpret_cast<uintptr_t>(x.const_data_ptr()) % 16 == 0 ? x : x.clone();
-}
-
 IntervalData make_data(const IntervalPlan& plan, const Tensor& qkv, const Tensor& side) {
   IntervalData d{};
   d.qkv = qkv.const_data_ptr();

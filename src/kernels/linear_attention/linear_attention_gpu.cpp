@@ -4,6 +4,7 @@
 
 #include "kernels/attention/attention_library.h"
 #include "kernels/linear_attention/linear_attention_arguments.h"
+#include "kernels/portable.h"
 
 namespace lra {
 
@@ -137,7 +138,7 @@ void run_backward(AutogradContext* context, const Tensor& gradient, Tensor& d_q,
                   saved_rows(*context),
                   {static_cast<FeatureMap>(context->saved_data["map"].toInt()), t[2],
                    context->saved_data["features"].toInt()}};
-  const Tensor d_out = gradient.contiguous(), d_sums = call.head_matrix(),
+  const Tensor d_out = aligned(gradient), d_sums = call.head_matrix(),
                d_z = call.head_floats(call.padded_features()), delta = call.query_floats();
   d_kv = torch::empty_like(call.kv);
   d_q = call.first() ? torch::empty_like(call.q) : d_kv;
@@ -159,7 +160,7 @@ class GpuLinearAttention : public torch::autograd::Function<GpuLinearAttention> 
  public:
   static Tensor forward(AutogradContext* context, const Tensor& input, const Rows& rows,
                         const Features& features) {
-    const Tensor qkv = input.contiguous();
+    const Tensor qkv = aligned(input);
     return run_forward(context, {qkv, qkv, rows, features});
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
@@ -173,7 +174,7 @@ class GpuLinearAttentionFirst : public torch::autograd::Function<GpuLinearAttent
  public:
   static Tensor forward(AutogradContext* context, const Tensor& q, const Tensor& kv, const Rows& rows,
                         const Features& features) {
-    return run_forward(context, {q.contiguous(), kv.contiguous(), rows, features});
+    return run_forward(context, {aligned(q), aligned(kv), rows, features});
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     Tensor d_q, d_kv;
