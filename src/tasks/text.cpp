@@ -152,6 +152,9 @@ class Text : public Task {
 
   std::vector<std::pair<std::string, std::string>> golden_hashes() const override {
     return {
+        {"default/train", "4a8ac933f98b95d786858478ec2b7fcd736487834a40c7a4ee79ba834c3d4ed3"},
+        {"default/val", "f63d4b42825f5594eab47dd78d9cc449133f7ddc6af6a19594e576eca641ab0d"},
+        {"default/test", "5a74fdbbb20178a03f12f5ff26870300500260ce45bb3dc0b479e2e90f9d618c"},
         {"tiny/train", "430216d958248ee3701f6da22e8054d2a60e81e154f977969b9584a8b56f5981"},
         {"tiny/val", "f910b67359ad8959a95971a1ffa496b8f17499e8b84cc0f673f51675a502bc2b"},
         {"tiny/test", "8d9cec7ac6b463268f73ae67732c3dd0175b7f9d088cde2f125ff96bcf89d5ba"},

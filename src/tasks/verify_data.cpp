@@ -44,7 +44,10 @@ std::string check_golden(const Task& task, const Dataset& data, const DataFolder
   for (const auto& [name, known] : task.golden_hashes()) {
     if (name != key) continue;
     if (known == sha256) return "matches";
-    fail("data", "{}: the data has sha256 {}, the benchmark's own is {}. Make it again with --force.",
+    fail("data",
+         "{}: the data has sha256 {}, the benchmark's own is {}. Make or import it again with --force; data "
+         "of "
+         "your own belongs under a name of its own (--variant NAME).",
          data.path().string(), sha256, known);
   }
   return "unknown";
