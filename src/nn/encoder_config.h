@@ -26,6 +26,9 @@ struct EncoderConfig {
   bool keeps_padding() const { return padding == "kept" && pad_id; }
   int64_t pair_features() const { return two_inputs ? (pair_head == "concat" ? 2 : 4) : 1; }
   int64_t positions_count() const { return max_length + (cls() ? 1 : 0); }
+  // What a block cannot do without on its way back, of each position, unless products are made again: two
+  // sums, two norms, q, k, v, the mixed values, and the inner width before and after the activation.
+  int64_t block_activations() const { return 4 * width + 4 * qkv_width + 2 * ff_width; }
 };
 
 }  // namespace lra

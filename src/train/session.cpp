@@ -70,12 +70,10 @@ Dataset Session::open(std::string_view split) const {
 }
 
 int64_t activation_bytes(const RunConfig& config, int64_t positions) {
-  // Saved for the backward pass per position and block: two sums, two norms, q, k, v, the attention output
-  // and two tensors of the inner width; beside them the gradients of one block at a time.
+  // Of every block, and the gradients of one block at a time.
   const EncoderConfig& e = config.encoder;
   const int64_t bytes_each = config.dtype == "bf16" ? 2 : 4;
-  const int64_t block = 4 * e.width + 4 * e.qkv_width + 2 * e.ff_width;
-  return positions * bytes_each * (e.layers + 1) * block;
+  return positions * bytes_each * (e.layers + 1) * e.block_activations();
 }
 
 Json describe_run(RunConfig config, const fs::path& data) {
