@@ -19,6 +19,8 @@
 // Differences: the paper's sorting network may have more layers. The arena's code cuts blocks along the wrong
 // axis, sums the sorting weights out (they have no effect and no gradient), attends to own and summed keys in
 // two softmaxes and adds them, has no CLS and a head of one layer.
+#include <torch/csrc/autograd/custom_function.h>
+
 #include "kernels/interval_attention/interval_blocks.h"
 #include "kernels/noise/noise.h"
 #include "models/model.h"
@@ -26,6 +28,9 @@
 
 namespace lra {
 namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
 
 constexpr double kNothing = -1e30;  // a logarithm of zero that can be subtracted from itself
 
@@ -42,6 +47,45 @@ struct SinkhornOptions : ModelOptions {
 int64_t max_blocks(const EncoderConfig& c, const SinkhornOptions& o) {
   return (c.max_length + o.block - 1) / o.block;
 }
+
+// Σ_j P_ij [k_j, v_j], j over the blocks of a row: [B·G·b, 2, H, P] from qkv [T, 3, H, P] and P [B, H, G, G].
+// On the way back blocks are gathered again instead of kept.
+class MixedBlocks : public torch::autograd::Function<MixedBlocks> {
+ public:
+  // at, valid [B·G·b]: a block's positions, and whether they are there.
+  static Tensor forward(AutogradContext* context, const Tensor& qkv, const Tensor& matrix, const Tensor& at,
+                        const Tensor& valid) {
+    context->save_for_backward({qkv, matrix, at, valid});
+    return by_position(torch::matmul(matrix, by_head(gathered(qkv, at, valid), matrix)), qkv.size(3));
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto saved = context->get_saved_variables();
+    const Tensor &qkv = saved[0], &matrix = saved[1], &at = saved[2], &valid = saved[3];
+    const Tensor above = by_head(gradients[0], matrix);
+    const Tensor d_matrix = torch::matmul(above, by_head(gathered(qkv, at, valid), matrix).transpose(2, 3));
+    const Tensor d_kv =
+        by_position(torch::matmul(matrix.transpose(2, 3), above), qkv.size(3)) * valid.unsqueeze(-1);
+    const Tensor d_qkv = torch::zeros_like(qkv);
+    d_qkv.narrow(1, 1, 2).index_add_(0, at, d_kv);
+    return {d_qkv, d_matrix, {}, {}};
+  }
+
+ private:
+  // [B·G·b, 2, H, P]
+  static Tensor gathered(const Tensor& qkv, const Tensor& at, const Tensor& valid) {
+    return qkv.narrow(1, 1, 2).index_select(0, at) * valid.unsqueeze(-1);
+  }
+  // [B·G·b, 2, H, P] → [B, H, G, b, 2, P], the last three as one
+  static Tensor by_head(const Tensor& x, const Tensor& matrix) {
+    const int64_t B = matrix.size(0), H = matrix.size(1), G = matrix.size(2);
+    return x.reshape({B, G, -1, 2, H, x.size(3)}).permute({0, 4, 1, 2, 3, 5}).reshape({B, H, G, -1});
+  }
+  static Tensor by_position(const Tensor& x, int64_t P) {
+    const int64_t B = x.size(0), H = x.size(1), G = x.size(2);
+    return x.view({B, H, G, -1, 2, P}).permute({0, 2, 3, 4, 1, 5}).reshape({-1, 2, H, P});
+  }
+};
 
 class SinkhornAttention : public QkvMixer {
  public:
@@ -117,18 +161,13 @@ class SinkhornAttention : public QkvMixer {
 
   // Keys and values of the mixed blocks, [B·G·b, 2, H, P].
   Tensor sorted_blocks(const Tensor& qkv, const RowBlocks& rows, const Forward& f) const {
-    const int64_t b = options_.block, B = f.rows.count, G = rows.count, H = heads_, P = qkv.size(3);
+    const int64_t b = options_.block, B = f.rows.count, G = rows.count;
     const Tensor place = rows.start + torch::arange(G * b, rows.start.options());  // [B, G·b]
-    const Tensor valid = (place < rows.end).to(qkv.scalar_type()).view({-1, 1, 1, 1});
+    const Tensor valid = (place < rows.end).to(qkv.scalar_type()).view({-1, 1, 1});
     const Tensor at = torch::minimum(place, rows.end - 1).flatten().to(torch::kLong);
-    const Tensor kv = (qkv.narrow(1, 1, 2).index_select(0, at) * valid).view({B, G, b, 2, H, P});
-    const Tensor matrix =
-        sorting_matrix(kv.select(3, 0).sum(2), rows, f).to(qkv.scalar_type());  // [B, H, G, G]
-    const Tensor by_head = kv.permute({0, 4, 1, 2, 3, 5}).reshape({B, H, G, b * 2 * P});
-    return torch::matmul(matrix, by_head)
-        .view({B, H, G, b, 2, P})
-        .permute({0, 2, 3, 4, 1, 5})
-        .reshape({B * G * b, 2, H, P});
+    const Tensor sums =
+        (qkv.select(1, 1).index_select(0, at) * valid).view({B, G, b, heads_, qkv.size(3)}).sum(2);
+    return MixedBlocks::apply(qkv, sorting_matrix(sums, rows, f).to(qkv.scalar_type()), at, valid);
   }
 
   // P [B, H, G, G] from sums of keys [B, G, H, P]; logarithms of it until the end.
