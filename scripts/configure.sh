@@ -3,7 +3,7 @@
 set -euo pipefail
 preset=$1
 cd "$(dirname "$0")/.."
-settings="$preset $(cat .deps/torch .deps/cuda) $(cksum < CMakePresets.json)"
+settings="$preset $(cat .deps/torch .deps/cuda) $(ls -d .deps/cudnn-frontend/include 2>/dev/null || true) $(cksum < CMakePresets.json)"
 stamp=build/$preset/.configured
 if [ -f "build/$preset/build.ninja" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$settings" ]; then exit 0; fi
 cuda=$(cat .deps/cuda)

@@ -10,6 +10,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 purpose=${1:-build}
 torch_version=2.11.0
+cudnn_frontend_version=1.18.0
 cuda_runtime='nvidia-cuda-runtime==13.0.* nvidia-cuda-cupti==13.0.*'
 python=${PYTHON:-python3}
 mkdir -p .deps
@@ -109,6 +110,25 @@ if [ -z "$torch" ]; then
   fi
   torch=$(package_in .venv/bin/python)/torch
   complete "$torch" || { say "the torch in $torch is not complete after its installation"; exit 1; }
+fi
+
+# cuDNN's C++ interface: headers only, for attention on a GPU. One attempt an hour where it cannot be had.
+headers=.deps/cudnn-frontend/include
+if [ "$cuda" = ON ] && [ ! -f "$headers/cudnn_frontend.h" ] &&
+   { [ ! -f .deps/no-cudnn-frontend ] || [ -n "$(find .deps/no-cudnn-frontend -mmin +60)" ]; }; then
+  say "fetching the headers of cuDNN's frontend $cudnn_frontend_version"
+  rm -rf .deps/cudnn-frontend && mkdir -p .deps/cudnn-frontend
+  if "$python" -m pip download -q --disable-pip-version-check --no-input --no-deps -d .deps/cudnn-frontend \
+       "nvidia-cudnn-frontend==$cudnn_frontend_version" >&2 &&
+     (cd .deps/cudnn-frontend && "$python" -c '
+import glob, zipfile
+with zipfile.ZipFile(glob.glob("*.whl")[0]) as wheel:
+    wheel.extractall(members=[n for n in wheel.namelist() if n.startswith("include/")])'); then
+    rm -f .deps/cudnn-frontend/*.whl .deps/no-cudnn-frontend
+  else
+    touch .deps/no-cudnn-frontend
+    say "not available here: going on without cuDNN's attention; flash serves instead, which is slower on full rows"
+  fi
 fi
 
 # Python's safetensors reads our checkpoints in one of the tests.

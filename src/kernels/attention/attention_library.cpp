@@ -5,24 +5,21 @@
 #include <ATen/ops/_efficient_attention_forward.h>
 #include <ATen/ops/_flash_attention_backward.h>
 #include <ATen/ops/_flash_attention_forward.h>
-#include <ATen/ops/_scaled_dot_product_cudnn_attention.h>
-#include <ATen/ops/_scaled_dot_product_cudnn_attention_backward.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 
+#include "base/torch_compat.h"
+#include "kernels/attention/attention_cudnn.h"
+
 namespace lra {
+
+CudaLauncher<CudnnAttentionArguments> attention_cudnn_cuda = nullptr;
+CudaLauncher<AttentionNumbers> attention_numbers_cuda = nullptr;
+
 namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-enum class Library : int64_t { kCudnn, kFlash, kEfficient };
-
-Library choose(torch::Dtype type, bool full, bool dropout) {
-  if (type == torch::kFloat) return Library::kEfficient;
-  // cuDNN's backward pass adds in an order that changes from run to run.
-  return full && !dropout && !at::globalContext().deterministicAlgorithms() ? Library::kCudnn
-                                                                            : Library::kFlash;
-}
+using Library = AttentionLibrary;
 
 struct Heads {
   Tensor q, k, v;
@@ -38,21 +35,6 @@ Heads split(const Tensor& qkv, const Rows& rows) {
 struct Forwarded {
   Tensor out, lse, seed, offset;  // out in the layout of q
 };
-
-Forwarded cudnn_forward(const Heads& h, double p, double scale, bool causal) {
-  const auto r =
-      at::_scaled_dot_product_cudnn_attention(h.q.transpose(1, 2), h.k.transpose(1, 2), h.v.transpose(1, 2),
-                                              std::nullopt, true, p, causal, false, scale);
-  return {std::get<0>(r).transpose(1, 2), std::get<1>(r), std::get<6>(r), std::get<7>(r)};
-}
-
-Heads cudnn_backward(const Tensor& d_out, const Heads& h, const Forwarded& f, double p, double scale,
-                     bool causal) {
-  const auto [q, k, v] = at::_scaled_dot_product_cudnn_attention_backward(
-      d_out.transpose(1, 2), h.q.transpose(1, 2), h.k.transpose(1, 2), h.v.transpose(1, 2),
-      f.out.transpose(1, 2), f.lse, f.seed, f.offset, {}, {}, {}, h.q.size(1), h.q.size(1), p, causal, scale);
-  return {q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)};
-}
 
 Forwarded flash_forward(const Heads& h, const Rows& rows, double p, double scale, bool causal) {
   const std::optional<Tensor> ends = rows.full ? std::nullopt : std::optional(rows.offsets);
@@ -96,12 +78,10 @@ Heads efficient_backward(const Tensor& d_out, const Heads& h, const Forwarded& f
 class LibraryAttention : public torch::autograd::Function<LibraryAttention> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& qkv, const Rows& rows, double p, double scale,
-                        bool causal) {
-    const Library library = choose(qkv.scalar_type(), rows.full, p > 0);
+                        bool causal, Library library) {
     const Heads h = split(qkv, rows);
-    const Forwarded f = library == Library::kCudnn   ? cudnn_forward(h, p, scale, causal)
-                        : library == Library::kFlash ? flash_forward(h, rows, p, scale, causal)
-                                                     : efficient_forward(h, rows, p, scale, causal);
+    const Forwarded f = library == Library::kFlash ? flash_forward(h, rows, p, scale, causal)
+                                                   : efficient_forward(h, rows, p, scale, causal);
     context->save_for_backward({qkv, f.out, f.lse, f.seed, f.offset});
     save_rows(*context, rows);
     context->saved_data["library"] = static_cast<int64_t>(library);
@@ -120,14 +100,95 @@ class LibraryAttention : public torch::autograd::Function<LibraryAttention> {
     const Heads h = split(qkv, rows);
     const Tensor d_out = gradients[0].contiguous().view(h.q.sizes());
     const auto library = static_cast<Library>(context->saved_data["library"].toInt());
+    const DeterminismOrdered ordered;
     const bool causal = context->saved_data["causal"].toBool();
-    const Heads d = library == Library::kCudnn   ? cudnn_backward(d_out, h, f, p, scale, causal)
-                    : library == Library::kFlash ? flash_backward(d_out, h, f, rows, p, scale, causal)
-                                                 : efficient_backward(d_out, h, f, rows, p, scale, causal);
+    const Heads d = library == Library::kFlash ? flash_backward(d_out, h, f, rows, p, scale, causal)
+                                               : efficient_backward(d_out, h, f, rows, p, scale, causal);
     const std::vector<int64_t> one = {qkv.size(0), 1, qkv.size(2), qkv.size(3)};
-    return {torch::cat({d.q.reshape(one), d.k.reshape(one), d.v.reshape(one)}, 1), {}, {}, {}, {}};
+    return {torch::cat({d.q.reshape(one), d.k.reshape(one), d.v.reshape(one)}, 1), {}, {}, {}, {}, {}};
   }
 };
+
+// q, k, v are read where the projection wrote them, and their gradients written where its backward pass reads
+// them.
+class CudnnAttention : public torch::autograd::Function<CudnnAttention> {
+ public:
+  static Tensor forward(AutogradContext* context, const Tensor& stacked, const Rows& rows,
+                        const Dropout& dropout, double scale, bool causal) {
+    const Tensor qkv = stacked.contiguous();
+    const int64_t T = qkv.size(0), H = qkv.size(2), P = qkv.size(3);
+    const Numbers numbers = numbers_of(qkv, rows, dropout);
+    const Tensor out = torch::empty({T, H, P}, qkv.options()),
+                 lse = torch::empty({T, H}, qkv.options().dtype(torch::kFloat));
+    launch(attention_cudnn_cuda, arguments(qkv, out, lse, rows, numbers, dropout.p, scale, causal),
+           "attention");
+    context->save_for_backward({qkv, out, lse, numbers.rows, numbers.draw});
+    save_rows(*context, rows);
+    context->saved_data["causal"] = causal;
+    context->saved_data["p"] = dropout.p;
+    context->saved_data["scale"] = scale;
+    return out;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto saved = context->get_saved_variables();
+    const Tensor& qkv = saved[0];
+    const Rows rows = saved_rows(*context);
+    const Tensor d_out = gradients[0].contiguous();
+    const Tensor d_qkv = torch::empty_like(qkv);
+    CudnnAttentionArguments a =
+        arguments(qkv, saved[1], saved[2], rows, {saved[3], saved[4]}, context->saved_data["p"].toDouble(),
+                  context->saved_data["scale"].toDouble(), context->saved_data["causal"].toBool());
+    a.d_out = d_out.const_data_ptr();
+    a.d_qkv = d_qkv.mutable_data_ptr();
+    launch(attention_cudnn_cuda, a, "attention");
+    return {d_qkv, {}, {}, {}, {}};
+  }
+
+ private:
+  static int64_t count(const Rows& rows) { return rows.full ? rows.count : rows.offsets.size(0) - 1; }
+
+  struct Numbers {
+    Tensor rows, draw;
+  };
+  static Numbers numbers_of(const Tensor& qkv, const Rows& rows, const Dropout& dropout) {
+    const int64_t size = rows.full ? 0 : 4 * attention_numbers_pitch(count(rows));
+    const Numbers n{torch::empty({size}, qkv.options().dtype(torch::kInt)),
+                    torch::empty({dropout.active() ? 4 : 0}, qkv.options().dtype(torch::kLong))};
+    if (rows.full && !dropout.active()) return n;
+    AttentionNumbers a{};
+    a.rows = count(rows), a.heads = qkv.size(2), a.width = qkv.size(3);
+    if (!rows.full) a.offsets = rows.offsets.const_data_ptr<int32_t>();
+    a.numbers = n.rows.mutable_data_ptr<int32_t>();
+    if (dropout.active()) {
+      a.seed = dropout.seed, a.site = dropout.site, a.step = dropout.step.const_data_ptr<int64_t>();
+      a.draw = n.draw.mutable_data_ptr<int64_t>();
+    }
+    launch(attention_numbers_cuda, a, "attention");
+    return n;
+  }
+
+  static CudnnAttentionArguments arguments(const Tensor& qkv, const Tensor& out, const Tensor& lse,
+                                           const Rows& rows, const Numbers& numbers, double p, double scale,
+                                           bool causal) {
+    CudnnAttentionArguments a{};
+    a.rows = count(rows), a.longest = rows.longest, a.heads = qkv.size(2), a.width = qkv.size(3);
+    if (!rows.full) a.offsets = rows.offsets.const_data_ptr<int32_t>();
+    a.scale = scale, a.dropout = p;
+    a.causal = causal, a.deterministic = at::globalContext().deterministicAlgorithms();
+    a.numbers = numbers.rows.const_data_ptr<int32_t>();
+    a.draw = numbers.draw.const_data_ptr<int64_t>();
+    a.qkv = qkv.const_data_ptr(), a.out = out.const_data_ptr(), a.lse = lse.const_data_ptr<float>();
+    return a;
+  }
+};
+
+Tensor attention_with(Library library, const AttentionInput& in, double scale) {
+  if (library == Library::kCudnn) {
+    return CudnnAttention::apply(in.qkv, in.rows, in.dropout, scale, in.causal);
+  }
+  return LibraryAttention::apply(in.qkv, in.rows, in.dropout.p, scale, in.causal, library);
+}
 
 // Rows on a grid with padding between them: a mask of keys. Only for models that cannot work packed. In the
 // causal form padding comes after all that a query sees, and needs no mask.
@@ -184,15 +245,32 @@ Rows saved_rows(AutogradContext& context) {
       data["row_offsets"].toTensor(), data["row_lengths"].toTensor(), {}, n[0], n[1], n[2], n[3], n[4] != 0};
 }
 
+bool attention_has_cudnn() { return attention_cudnn_cuda != nullptr; }
+
+AttentionLibrary attention_library_for(torch::Dtype type) {
+  if (type == torch::kFloat) return Library::kEfficient;
+  return attention_has_cudnn() ? Library::kCudnn : Library::kFlash;
+}
+
+Tensor attention_by(AttentionLibrary library, const AttentionInput& in) {
+  const double scale = 1.0 / std::sqrt(static_cast<double>(in.qkv.size(3)));
+  const int64_t P = in.qkv.size(3), step = in.qkv.scalar_type() == torch::kFloat ? 4 : 8;
+  if (P % step != 0) {
+    // The kernels take 16 bytes at a time; zeros at the end of q and k leave their products as they are.
+    AttentionInput wide = in;
+    wide.qkv = torch::constant_pad_nd(in.qkv, {0, step - P % step});
+    return attention_with(library, wide, scale).narrow(2, 0, P).contiguous();
+  }
+  return attention_with(library, in, scale);
+}
+
 Tensor attention_library(const AttentionInput& in) {
   if (in.rows.pitch > 0 && !in.rows.full) return masked_attention(in);
   if (in.qkv.scalar_type() == torch::kFloat && in.dropout.active() && !in.rows.full) return on_a_grid(in);
-  const double p = in.dropout.p, scale = 1.0 / std::sqrt(static_cast<double>(in.qkv.size(3)));
-  const int64_t P = in.qkv.size(3), step = in.qkv.scalar_type() == torch::kFloat ? 4 : 8;
-  if (P % step == 0) return LibraryAttention::apply(in.qkv, in.rows, p, scale, in.causal);
-  // The kernels take 16 bytes at a time; zeros at the end of q and k leave their products as they are.
-  const Tensor wide = torch::constant_pad_nd(in.qkv, {0, step - P % step});
-  return LibraryAttention::apply(wide, in.rows, p, scale, in.causal).narrow(2, 0, P).contiguous();
+  const bool counted = in.qkv.numel() <= INT32_MAX;  // cuDNN counts elements of packed rows in 32 bits
+  const Library library = attention_library_for(in.qkv.scalar_type());
+  return attention_by(library == Library::kCudnn && !in.rows.full && !counted ? Library::kFlash : library,
+                      in);
 }
 
 namespace {
@@ -229,6 +307,7 @@ class LibraryFirst : public torch::autograd::Function<LibraryFirst> {
     const Rows rows = saved_rows(*context);
     const double p = context->saved_data["p"].toDouble(), scale = context->saved_data["scale"].toDouble();
     const Tensor d_out = queries(gradients[0].contiguous(), rows);
+    const DeterminismOrdered ordered;
     Heads d;
     if (all.scalar_type() == torch::kFloat) {
       const auto r = at::_efficient_attention_backward(
@@ -275,9 +354,9 @@ Tensor attention_first_library(const FirstAttentionInput& in) {
 
 std::string attention_library_name(torch::Dtype type, bool full, bool dropout) {
   if (type == torch::kDouble) return "lra: the definition, row by row (no library kernel knows fp64)";
-  switch (choose(type, full, dropout)) {
+  switch (attention_library_for(type)) {
     case Library::kCudnn:
-      return "library: cuDNN";
+      return full ? "library: cuDNN" : "library: cuDNN with cumulative lengths";
     case Library::kFlash:
       return full ? "library: flash" : "library: flash with cumulative lengths";
     case Library::kEfficient:
