@@ -9,7 +9,8 @@
 //   …+vanilla     with the dot product in brackets; else there are no q and k
 //
 // A sum of two dot products is one of vectors twice as wide, so fact_random and dense are plain attention of
-// [q/√P, R1_i] to [k, R2_j]. Time 2·H·L²·(P + k/2); memory O(L) here (for `random` n_max² parameters a head).
+// [q, √P R1_i] to [k, R2_j], or [q, relu(W1 x_i)] to [k, √P W2_j], both over √P. Time 2·H·L²·(P + k/2);
+// memory O(L) here (for `random` n_max² parameters a head).
 //
 // Differences: the arena's code runs random+vanilla on every task (the factorised form that its Text
 // configuration asks for does not reach the model); the default here is fact_random+vanilla, 16 to 62 times
@@ -66,20 +67,21 @@ class SynthesizedAttention : public Mixer {
   }
 
   Tensor forward(const Tensor& x, const Forward& f) const override {
-    if (!dot_product_) return attend({}, {}, v_->product(x, f).view({-1, heads_, width_}), x, x, f, f);
-    const Tensor qkv = project(x, {q_->weight, k_->weight, v_->weight}, f.copies);
-    const auto parts = qkv.view({-1, 3, heads_, width_}).unbind(1);
-    return attend(parts[0], parts[1], parts[2], x, x, f, f);
+    const Tensor v = heads(*v_, x, f);
+    if (!dot_product_) return attend({}, {}, v, x, x, f, f);
+    // v on its own: as a part of one product it would keep q and k in memory, which are copied below.
+    const Tensor qk = project(x, {q_->weight, k_->weight}, f.copies);
+    const auto parts = qk.view({-1, 2, heads_, width_}).unbind(1);
+    return attend(parts[0], parts[1], v, x, x, f, f);
   }
 
   Tensor forward_first(const Tensor& x, const Forward& f) const override {
     const Tensor first = take_rows(x, f.first_positions());
     const Forward at = f.at_first_positions();
     if (causal_) return forward(first, at);  // it sees itself alone
-    if (!dot_product_) return attend({}, {}, v_->product(x, f).view({-1, heads_, width_}), first, x, at, f);
-    const Tensor q = q_->product(first, f).view({-1, heads_, width_});
-    const auto parts = project(x, {k_->weight, v_->weight}, f.copies).view({-1, 2, heads_, width_}).unbind(1);
-    return attend(q, parts[0], parts[1], first, x, at, f);
+    const Tensor v = heads(*v_, x, f);
+    if (!dot_product_) return attend({}, {}, v, first, x, at, f);
+    return attend(heads(*q_, first, f), heads(*k_, x, f), v, first, x, at, f);
   }
 
   // Row by row, with the matrix S written out.
@@ -88,14 +90,14 @@ class SynthesizedAttention : public Mixer {
     for (int64_t b = 0; b < f.rows.count; ++b) {
       const int64_t at = f.rows.offsets[b].item<int64_t>(), n = f.rows.lengths[b].item<int64_t>();
       const Tensor here = x.narrow(0, at, n);
-      const auto heads = [&](const Linear& w) {
+      const auto by_head = [&](const Linear& w) {
         return w.reference(here).view({n, heads_, width_}).transpose(0, 1);
       };
       CrossAttentionRow row;
-      row.q = dot_product_ ? heads(*q_) : torch::zeros({heads_, n, 0}, x.options());
-      row.k = dot_product_ ? heads(*k_) : row.q;
-      row.v = heads(*v_);
-      row.scale = dot_scale();
+      row.q = dot_product_ ? by_head(*q_) : torch::zeros({heads_, n, 0}, x.options());
+      row.k = dot_product_ ? by_head(*k_) : row.q;
+      row.v = by_head(*v_);
+      row.scale = 1 / std::sqrt(static_cast<double>(width_));
       row.table = synthesized_reference(here);
       row.causal = causal_;
       row.dropout = f.dropout(dropout_, site_);
@@ -106,7 +108,11 @@ class SynthesizedAttention : public Mixer {
   }
 
  private:
-  double dot_scale() const { return 1.0 / std::sqrt(static_cast<double>(width_)); }
+  Tensor heads(const Linear& w, const Tensor& x, const Forward& f) const {
+    return w.product(x, f).view({-1, heads_, width_});
+  }
+  // Of all scores where they have a dot product in them; a learned factor makes up for it.
+  double scale() const { return dot_product_ ? 1 / std::sqrt(static_cast<double>(width_)) : 1; }
 
   // Queries q of the positions x, those of f; keys k and values v of the positions y, those of g.
   Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& x, const Tensor& y,
@@ -114,16 +120,17 @@ class SynthesizedAttention : public Mixer {
     CrossAttentionInput in;
     in.q = left(q, x, f), in.k = right(k, y, g), in.v = v;
     in.queries = f.rows, in.keys = g.rows;
+    in.scale = scale();
     in.table = table_, in.causal = causal_;
     in.dropout = f.dropout(dropout_, site_);
     return o_->product(cross_attention(in).flatten(1), f);
   }
 
-  // [q/√P, R1_i] and [k, R2_j] of the positions x: [T, H, ·]
+  // [q, √P R1_i] and [k, R2_j] of the positions x: [T, H, ·]
   Tensor left(const Tensor& q, const Tensor& x, const Forward& f) const {
     std::vector<Tensor> parts;
-    if (q.defined()) parts.push_back(q * dot_scale());
-    if (r1_.defined()) parts.push_back(by_place(r1_.to(x.scalar_type()), f.rows));
+    if (q.defined()) parts.push_back(q);
+    if (r1_.defined()) parts.push_back(by_place((r1_ / scale()).to(x.scalar_type()), f.rows));
     if (w1_) parts.push_back(torch::relu(w1_->product(x, f)).view({-1, heads_, width_}));
     return joined(parts, x);
   }
@@ -132,7 +139,8 @@ class SynthesizedAttention : public Mixer {
     if (k.defined()) parts.push_back(k);
     if (r2_.defined()) parts.push_back(by_place(r2_.to(x.scalar_type()), f.rows));
     if (w2_.defined()) {
-      parts.push_back(by_place(w2_.to(x.scalar_type()), f.rows).unsqueeze(1).expand({-1, heads_, -1}));
+      parts.push_back(
+          by_place((w2_ / scale()).to(x.scalar_type()), f.rows).unsqueeze(1).expand({-1, heads_, -1}));
     }
     return joined(parts, x);
   }
