@@ -7,7 +7,7 @@
 
 One repeat is one full step: zero_grad, forward, cross entropy, backward, AdamW (`--phase train`), or the logits
 alone in evaluation mode (`--phase forward`). Tokens and labels are random and rows are full, so no mixer takes a
-mask of padding. Steps run back to back, as in training. Float32 products stay float32 (no TF32).
+mask of padding. Steps run back to back, as in training. Float32 products stay float32 unless TF32 is asked for.
 
     python transformer.py --layers 4 --width 256 --heads 4 --ff 1024 --length 1024 --batch 32 --device cuda --dtype bf16
 
@@ -228,7 +228,7 @@ def options():
     p.add_argument("--mode", choices=("eager", "compile", "compile-graphs"), default="eager")
     p.add_argument("--phase", choices=("train", "forward"), default="train")
     p.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    p.add_argument("--dtype", choices=("fp32", "bf16"), default="fp32", help="bf16 is torch.autocast")
+    p.add_argument("--dtype", choices=("fp32", "tf32", "bf16"), default="fp32", help="bf16 is torch.autocast, tf32 is fp32 with TF32 products")
     p.add_argument("--pool", choices=("cls", "mean"), default="cls")
     p.add_argument("--layers", type=positive, default=4)
     p.add_argument("--width", type=positive, default=256)
@@ -261,6 +261,7 @@ def main(name, mixer):
     o = options()
     if o.threads:
         torch.set_num_threads(o.threads)
+    torch.set_float32_matmul_precision("high" if o.dtype == "tf32" else "highest")
     torch.manual_seed(0)
     model = Encoder(o, mixer).to(o.device)
     try:

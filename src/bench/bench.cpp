@@ -1,11 +1,13 @@
 #include "bench/bench.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/util/Exception.h>
 
+#include "base/cuda_graph.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/philox.h"
@@ -13,6 +15,7 @@
 #include "base/torch_compat.h"
 #include "batch/sources.h"
 #include "bench/peer.h"
+#include "bench/profile.h"
 #include "models/model.h"
 #include "train/step_engine.h"
 #include "train/trainer.h"
@@ -52,8 +55,7 @@ class OurCase {
         model_(build(c, compute)),
         state_(make_train_state(*model_, device, torch::kFloat, compute)) {
     if (c.data.empty()) {
-      batch_ = random_batch(c, model_->layout(), device);
-      source_ = std::make_unique<FixedSource>(std::vector<Batch>{batch_});
+      source_ = std::make_unique<FixedSource>(std::vector<Batch>{random_batch(c, model_->layout(), device)});
     } else {
       data_.emplace(c.data);
       source_ = make_source(*data_, {c.batch, 1, 0, model_->layout()}, 0, device);
@@ -66,14 +68,26 @@ class OurCase {
     const int64_t warm_ups = case_.data.empty() ? 5 : 100;
     for (int64_t i = 0; i < warm_ups; ++i) once();
     synchronize(device_);
-    double measured = 0;
-    for (int64_t i = 0; i < repeats && (i < 3 || measured < 1e3 * seconds); ++i) {
+    constexpr int64_t kAhead = 2;  // steps that the host may be ahead of the device
+    const auto began = std::chrono::steady_clock::now();
+    const auto measured = [&] {
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    };
+    DeviceClock clock(device_);
+    clock.mark();
+    for (int64_t i = 1; i <= repeats && (i <= 3 || measured() < seconds); ++i) {
       if (interrupted()) throw Interrupted("benchmark interrupted");
-      const DeviceTimer timer(device_);
       once();
-      samples_.push_back(timer.milliseconds());
-      measured += samples_.back();
+      clock.mark();
+      if (i > kAhead) clock.wait_for(static_cast<size_t>(i - kAhead));
     }
+    const auto steps = clock.milliseconds();
+    samples_.insert(samples_.end(), steps.begin(), steps.end());
+  }
+
+  std::vector<KernelTime> profile() {
+    constexpr int64_t kSteps = 5;
+    return lra::profile([&] { once(); }, kSteps, device_);
   }
 
   const std::vector<double>& samples() const { return samples_; }
@@ -92,25 +106,37 @@ class OurCase {
   }
 
   void once() {
-    tokens_ += source_->tokens(steps_++);
+    tokens_ += source_->tokens(steps_);
     if (case_.phase == "train") {
       engine_->step(*source_);
     } else {
-      const torch::InferenceMode inference;
-      Forward forward;
-      forward.copies = state_.copies;
-      model_->forward(batch_, forward);
+      forward();
     }
+    ++steps_;
+  }
+
+  // The logits of a step's batch, recorded where a training step would be.
+  void forward() {
+    const torch::InferenceMode inference;
+    source_->prepare(steps_);
+    const auto work = [&] {
+      Forward f;
+      f.copies = state_.copies;
+      model_->forward(source_->batch(0, state_.step), f);
+      state_.step += 1;
+    };
+    if (device_.is_cpu() || case_.eager || !source_->capturable()) return work();
+    forward_graphs_.run(source_->shape(0), work);
   }
 
   BenchCase case_;
   torch::Device device_;
   std::shared_ptr<Encoder> model_;
   TrainState state_;
-  Batch batch_;
   std::optional<Dataset> data_;
   std::unique_ptr<BatchSource> source_;
   std::unique_ptr<StepEngine> engine_;
+  GraphPerShape forward_graphs_;
   std::vector<double> samples_;
   int64_t tokens_ = 0, steps_ = 0;
 };
@@ -123,17 +149,30 @@ double quantile(std::vector<double> values, double q) {
   return values[low] + (at - static_cast<double>(low)) * (values[high] - values[low]);
 }
 
+std::string dtype_of(const BenchCase& c, const torch::Device& device) {
+  if (c.dtype.empty()) return device.is_cuda() ? "bf16" : "fp32";
+  if (c.dtype != "fp32" && device.is_cpu())
+    fail("bench", "dtype {} is for CUDA devices. Use --dtype fp32 on the CPU.", c.dtype);
+  return c.dtype;
+}
+
 torch::Dtype compute_type(const std::string& dtype) {
   return dtype == "bf16" ? torch::kBFloat16 : torch::kFloat;
 }
 
-// Unfused attention keeps scores and weights [B, H, L, L] of every layer, and their gradients while it goes
-// back: said beforehand, since a CPU swaps, or is killed, before it refuses.
+// Said beforehand, since a CPU swaps, or is killed, before it refuses. Unfused attention keeps scores and
+// weights [B, H, L, L] of every layer, and their gradients while it goes back.
 std::string too_large(const BenchCase& c, const torch::Device& device, const std::string& dtype) {
-  if (!c.unfused) return "";
-  const auto one = static_cast<double>(c.batch * c.sizes.heads * (dtype == "bf16" ? 2 : 4)) *
-                   std::pow(static_cast<double>(c.sizes.max_length + 1), 2);
-  const double needed = one * static_cast<double>(c.phase == "train" ? 2 * c.sizes.layers + 3 : 3);
+  const bool train = c.phase == "train";
+  const int64_t bytes_each = dtype == "bf16" ? 2 : 4, layers = train ? c.sizes.layers : 1;
+  double needed = 0;
+  if (train && c.data.empty()) {
+    needed += static_cast<double>(c.sizes.activation_bytes(c.batch * c.sizes.positions_count(), bytes_each));
+  }
+  if (c.unfused) {
+    needed += static_cast<double>(c.batch * c.sizes.heads * bytes_each * (2 * layers + (train ? 3 : 1))) *
+              std::pow(static_cast<double>(c.sizes.positions_count()), 2);
+  }
   const auto there = static_cast<double>(device.is_cuda() ? free_device_memory(device) : free_host_memory());
   if (needed < 0.9 * there) return "";
   return fmt::format("needs about {:.0f} GB, {:.0f} are free", needed / 1e9, there / 1e9);
@@ -156,7 +195,7 @@ void run_case(const BenchCase& c, const BenchOptions& options, const torch::Devi
     rows.push_back(ours);
     return;
   }
-  {
+  try {
     OurCase our_case(c, device, compute_type(dtype));
     our_case.measure(options.seconds / 2, options.repeats);
     if (options.peers) {
@@ -171,25 +210,28 @@ void run_case(const BenchCase& c, const BenchOptions& options, const torch::Devi
     ours.repeats = static_cast<int64_t>(samples.size());
     ours.tokens_per_s = our_case.tokens() / ours.ms_median * 1e3;
     ours.peak_bytes = peak_memory_bytes(device);
+  } catch (const c10::OutOfMemoryError&) {
+    ours.problem = "more memory than the device has";
   }
   rows.push_back(ours);
   for (auto& peer : peers) {
-    if (peer.problem.empty()) peer.ratio_to_lra = peer.ms_median / ours.ms_median;
+    if (peer.problem.empty() && ours.problem.empty()) peer.ratio_to_lra = peer.ms_median / ours.ms_median;
     rows.push_back(peer);
   }
 }
 
 // Fills in the speeds beside the two baselines of the same sizes.
 void compare_with_baselines(std::vector<BenchRow>& rows) {
-  const auto same_sizes = [](const BenchCase& a, const BenchCase& b) {
+  const auto same_sizes = [](const BenchRow& x, const BenchRow& y) {
+    const BenchCase &a = x.bench_case, &b = y.bench_case;
     return a.name == b.name && a.sizes.max_length == b.sizes.max_length && a.batch == b.batch &&
-           a.phase == b.phase && a.sizes.dropout == b.sizes.dropout;
+           a.phase == b.phase && a.sizes.dropout == b.sizes.dropout && x.dtype == y.dtype;
   };
   for (BenchRow& row : rows) {
     if (!row.problem.empty()) continue;
     for (const BenchRow& base : rows) {
       const bool ours = base.implementation.starts_with("lra") && base.bench_case.model == "transformer";
-      if (!ours || !base.problem.empty() || !same_sizes(base.bench_case, row.bench_case)) continue;
+      if (!ours || !base.problem.empty() || !same_sizes(base, row)) continue;
       (base.bench_case.unfused ? row.speed_to_unfused : row.speed_to_transformer) =
           base.ms_median / row.ms_median;
     }
@@ -213,7 +255,7 @@ int64_t find_max_batch(const BenchCase& c, const BenchOptions& options) {
   const torch::Device device = parse_device(options.device);
   if (device.is_cpu())
     fail("bench", "--max-batch is for CUDA devices: a CPU would start to swap long before it refuses.");
-  const std::string dtype = options.dtype.empty() ? "bf16" : options.dtype;
+  const std::string dtype = dtype_of(c, device);
   const auto works = [&](int64_t batch) {
     info("{} L {}: trying batch {}", c.model, c.sizes.max_length, batch);
     const bool good = fits(c, batch, device, compute_type(dtype));
@@ -232,19 +274,54 @@ int64_t find_max_batch(const BenchCase& c, const BenchOptions& options) {
   return good;
 }
 
-std::vector<BenchRow> run_bench(const std::vector<BenchCase>& cases, const BenchOptions& options) {
+void check_profile(const BenchOptions& options) {
+  if (parse_device(options.device).is_cpu())
+    fail("bench", "--profile is for CUDA devices; perf(1) profiles a CPU.");
+}
+
+std::vector<KernelTime> profile_case(const BenchCase& c, const BenchOptions& options) {
+  check_profile(options);
   const torch::Device device = parse_device(options.device);
-  const std::string dtype = !options.dtype.empty() ? options.dtype : device.is_cuda() ? "bf16" : "fp32";
-  if (dtype != "fp32" && device.is_cpu())
-    fail("bench", "dtype {} is for CUDA devices. Use --dtype fp32 on the CPU.", dtype);
+  const std::string dtype = dtype_of(c, device);
   set_numerics(dtype == "tf32", options.deterministic);
-  std::vector<BenchRow> rows;
+  prepare_profile();
+  OurCase our_case(c, device, compute_type(dtype));
+  our_case.measure(0.01, 3);  // the first steps record
+  return our_case.profile();
+}
+
+Json kernels_json(const std::vector<KernelTime>& kernels) {
+  Json list = Json::array();
+  for (const KernelTime& k : kernels)
+    list.push_back({{"kernel", k.kernel}, {"calls", k.calls}, {"ms", k.ms}});
+  return list;
+}
+
+std::vector<KernelTime> kernels_from_json(const Json& kernels) {
+  std::vector<KernelTime> all;
+  for (const Json& k : kernels) {
+    all.push_back({json_get<std::string>(k, "kernel", "profile"), json_get<double>(k, "calls", "profile"),
+                   json_get<double>(k, "ms", "profile")});
+  }
+  return all;
+}
+
+std::vector<BenchRow> run_bench(const std::vector<BenchCase>& cases, const BenchOptions& options,
+                                const std::function<void(const std::vector<BenchRow>&)>& so_far) {
+  const torch::Device device = parse_device(options.device);
   for (const auto& c : cases) {
     c.sizes.check();
+    dtype_of(c, device);
+  }
+  std::vector<BenchRow> rows;
+  for (const auto& c : cases) {
+    const std::string dtype = dtype_of(c, device);
+    set_numerics(dtype == "tf32", options.deterministic);
     run_case(c, options, device, dtype, rows);
     release_device_memory();
+    compare_with_baselines(rows);
+    so_far(rows);
   }
-  compare_with_baselines(rows);
   return rows;
 }
 
@@ -276,6 +353,7 @@ Json bench_json(const std::vector<BenchRow>& rows, const BenchOptions& options) 
                   {"ratio_to_lra", r.ratio_to_lra ? Json(*r.ratio_to_lra) : Json(1.0)}});
       if (r.speed_to_transformer) row["speed_to_transformer"] = *r.speed_to_transformer;
       if (r.speed_to_unfused) row["speed_to_unfused"] = *r.speed_to_unfused;
+      if (!r.kernels.empty()) row["kernels"] = kernels_json(r.kernels);
     } else {
       row["problem"] = r.problem;
     }

@@ -3,8 +3,9 @@
 //
 // Random tokens, full rows. A training step is everything from batch to updated parameters. Ours is measured
 // before and after the peers and the samples pooled, so that a machine that changes its pace in between shows
-// in the spread, not in the ratio.
+// in the spread, not in the ratio. Steps run back to back, as in training, ours and the peers'.
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +22,7 @@ struct BenchCase {
   EncoderConfig sizes;
   int64_t batch = 32;
   std::string phase = "train";  // or "forward"
+  std::string dtype = {};       // fp32, tf32 or bf16; empty: as for training
   std::string data = {};        // a split whose examples are trained on instead of random tokens in full rows
   bool eager = false;           // operation by operation, to show what the graph saves
   bool unfused = false;         // a Transformer that keeps its L×L weights in memory: a baseline
@@ -31,14 +33,21 @@ std::vector<std::string> bench_suites();
 std::vector<BenchCase> bench_suite(const std::string& name);
 
 struct BenchOptions {
-  std::string device, dtype;  // empty: as for training
-  double seconds = 10;        // of measuring a case and implementation
-  int64_t repeats = 50;       // at most
+  std::string device;    // empty: as for training
+  double seconds = 10;   // of measuring a case and implementation
+  int64_t repeats = 50;  // at most
   bool deterministic = false;
   bool peers = false;
   std::vector<std::string> peer_modes = {"eager", "compile"};
   fs::path peers_folder = "bench/peers";
   std::string python;  // empty: .venv/bin/python, else python3
+};
+
+// Work of the device (bench/profile.h).
+struct KernelTime {
+  std::string kernel;  // its name without parameters; copies and fills of memory, too
+  double calls = 0;    // a step
+  double ms = 0;       // a step, of all its calls
 };
 
 struct BenchRow {
@@ -49,10 +58,18 @@ struct BenchRow {
   std::optional<double> ratio_to_lra = {};  // its time over ours: above 1, ours is faster
   // How many times as fast as our Transformer, fused and unfused, where those were measured beside it.
   std::optional<double> speed_to_transformer = {}, speed_to_unfused = {};
-  std::string problem = {};  // why there is no number
+  std::vector<KernelTime> kernels = {};  // where they were asked for
+  std::string problem = {};              // why there is no number
 };
 
-std::vector<BenchRow> run_bench(const std::vector<BenchCase>& cases, const BenchOptions& options);
+// `so_far` is called after each case: a long benchmark that is stopped keeps what it has measured.
+std::vector<BenchRow> run_bench(const std::vector<BenchCase>& cases, const BenchOptions& options,
+                                const std::function<void(const std::vector<BenchRow>&)>& so_far);
+// Where the time of our steps goes, on CUDA; once in a process, which should do nothing else.
+std::vector<KernelTime> profile_case(const BenchCase& c, const BenchOptions& options);
+void check_profile(const BenchOptions& options);  // refuses a device that cannot be profiled
+Json kernels_json(const std::vector<KernelTime>& kernels);
+std::vector<KernelTime> kernels_from_json(const Json& kernels);
 // The largest batch that fits into the device's memory, to a sixteenth.
 int64_t find_max_batch(const BenchCase& c, const BenchOptions& options);
 Json bench_json(const std::vector<BenchRow>& rows, const BenchOptions& options);
@@ -64,7 +81,8 @@ struct KernelRow {
   int64_t bytes = 0;
   double ms = 0, gigabytes_per_s = 0, share_of_copy = 0, share_of_ideal = 0;
 };
-std::vector<KernelRow> run_kernel_bench(const BenchOptions& options, int64_t positions, int64_t width);
+std::vector<KernelRow> run_kernel_bench(const BenchOptions& options, const std::string& dtype,
+                                        int64_t positions, int64_t width);
 Json kernel_json(const std::vector<KernelRow>& rows, const BenchOptions& options);
 
 }  // namespace lra

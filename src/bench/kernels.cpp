@@ -1,8 +1,9 @@
-// Kernels one by one. Each is timed over many calls in a row, so that launches overlap with work as they do
-// in a step, on tensors larger than the last cache.
+// Kernels one by one. Each is timed over many calls in a row, on CUDA replayed from a graph as in a step, so
+// that the host's launches cost nothing; on tensors larger than the last cache.
 #include <algorithm>
 #include <cmath>
 
+#include "base/cuda_graph.h"
 #include "base/log.h"
 #include "base/torch_compat.h"
 #include "bench/bench.h"
@@ -12,15 +13,30 @@
 namespace lra {
 namespace {
 
+// Backward passes run on the stream of their forward passes: what will be recorded begins on that of
+// recordings.
+void prepare(const std::function<void()>& work, const torch::Device& device) {
+  device.is_cuda() ? warm_up_for_capture(work) : work();
+}
+
 double median_ms(const std::function<void()>& run, const torch::Device& device) {
   constexpr int kCalls = 20, kRounds = 9;
-  for (int i = 0; i < 3; ++i) run();
-  synchronize(device);
-  std::vector<double> rounds;
-  for (int r = 0; r < kRounds; ++r) {
-    const DeviceTimer timer(device);
+  const auto calls = [&] {
     for (int i = 0; i < kCalls; ++i) run();
-    rounds.push_back(timer.milliseconds() / kCalls);
+  };
+  prepare(run, device);
+  std::unique_ptr<CudaGraph> graph;
+  if (device.is_cuda()) {
+    graph = make_cuda_graph();
+    graph->capture(calls);
+  }
+  std::vector<double> rounds;
+  for (int r = -1; r < kRounds; ++r) {
+    DeviceClock clock(device);
+    clock.mark();
+    graph ? graph->replay() : calls();
+    clock.mark();
+    if (r >= 0) rounds.push_back(clock.milliseconds().back() / kCalls);
   }
   std::nth_element(rounds.begin(), rounds.begin() + kRounds / 2, rounds.end());
   return rounds[kRounds / 2];
@@ -36,9 +52,10 @@ double product_speed(const torch::Device& device, torch::Dtype type) {
 
 }  // namespace
 
-std::vector<KernelRow> run_kernel_bench(const BenchOptions& options, int64_t positions, int64_t width) {
+std::vector<KernelRow> run_kernel_bench(const BenchOptions& options, const std::string& dtype,
+                                        int64_t positions, int64_t width) {
   const torch::Device device = parse_device(options.device);
-  const auto type = device.is_cuda() && options.dtype != "fp32" ? torch::kBFloat16 : torch::kFloat;
+  const auto type = device.is_cuda() && dtype != "fp32" ? torch::kBFloat16 : torch::kFloat;
   const Tensor from =
       torch::randn({positions, width}, torch::TensorOptions(torch::kFloat).device(device)).to(type);
   Tensor to = torch::empty_like(from);
@@ -49,7 +66,9 @@ std::vector<KernelRow> run_kernel_bench(const BenchOptions& options, int64_t pos
   double products = 0;  // in a millisecond, measured where it is needed
   const auto& registry = Registry<KernelBench>::instance();
   for (const auto& name : registry.names()) {
-    for (const auto& c : registry.get(name, "kernel").cases(positions, width, device, type)) {
+    std::vector<KernelCase> cases;
+    prepare([&] { cases = registry.get(name, "kernel").cases(positions, width, device, type); }, device);
+    for (const auto& c : cases) {
       verbose("{}: {}", name, c.name);
       const double ms = median_ms(c.run, device), speed = static_cast<double>(c.bytes) / ms;
       if (c.products > 0 && products == 0) products = product_speed(device, type);

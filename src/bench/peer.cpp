@@ -1,23 +1,11 @@
 #include "bench/peer.h"
 
-#include <cstdio>
-
 #include <ATen/Parallel.h>
 
 #include "base/error.h"
-#include "base/log.h"
+#include "bench/child.h"
 
 namespace lra {
-namespace {
-
-std::string shell_quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
-}  // namespace
-
 // Runs a peer script as a process of its own; its last line of output is a JSON object.
 BenchRow run_peer(const BenchCase& c, const std::string& mode, const BenchOptions& options,
                   const std::string& device, const std::string& dtype) {
@@ -31,33 +19,41 @@ BenchRow run_peer(const BenchCase& c, const std::string& mode, const BenchOption
                              : fs::exists(".venv/bin/python") ? ".venv/bin/python"
                                                               : "python3";
   const EncoderConfig& e = c.sizes;
-  const std::string command = fmt::format(
-      "{} {} --mode {} --device {} --dtype {} --layers {} --width {} --heads {} --ff {} --length {} --batch "
-      "{} --vocab {} "
-      "--classes {} --dropout {} --attention-dropout {} --pool {} --phase {} --threads {} --repeats {} "
-      "--seconds {}",
-      shell_quoted(python), shell_quoted(script.string()), mode, device.starts_with("cuda") ? "cuda" : device,
-      dtype, e.layers, e.width, e.heads, e.ff_width, e.max_length, c.batch, e.vocab_size, e.num_classes,
-      e.dropout, e.attention_dropout, e.pooling, c.phase, at::get_num_threads(), options.repeats,
-      options.seconds);
-  verbose("{}", command);
-  FILE* pipe = popen(command.c_str(), "r");
-  if (!pipe) fail("bench", "cannot start: {}", command);
-  std::string output;
-  char buffer[4096];
-  while (const size_t n = std::fread(buffer, 1, sizeof(buffer), pipe)) output.append(buffer, n);
-  if (pclose(pipe) != 0) {
-    row.problem = "the peer failed; its message is above. `make bench` installs what it needs";
-    return row;
-  }
-  while (!output.empty() && output.back() == '\n') output.pop_back();
-  Json j;
+  std::vector<std::string> command = {python, script.string()};
+  const auto add = [&](const char* option, const auto& value) {
+    command.emplace_back(option);
+    command.push_back(fmt::format("{}", value));
+  };
+  add("--mode", mode);
+  add("--device", device.starts_with("cuda") ? "cuda" : device);
+  add("--dtype", dtype);
+  add("--layers", e.layers);
+  add("--width", e.width);
+  add("--heads", e.heads);
+  add("--ff", e.ff_width);
+  add("--length", e.max_length);
+  add("--batch", c.batch);
+  add("--vocab", e.vocab_size);
+  add("--classes", e.num_classes);
+  add("--dropout", e.dropout);
+  add("--attention-dropout", e.attention_dropout);
+  add("--pool", e.pooling);
+  add("--phase", c.phase);
+  add("--threads", at::get_num_threads());
+  add("--repeats", options.repeats);
+  add("--seconds", options.seconds);
+  std::optional<Json> output;
   try {
-    j = parse_json(output.substr(output.rfind('\n') + 1), script.string());
+    output = run_for_json(command);
   } catch (const Error& error) {
     row.problem = error.what();
     return row;
   }
+  if (!output) {
+    row.problem = "the peer failed; its message is above. `make bench` installs what it needs";
+    return row;
+  }
+  const Json& j = *output;
   row.ms_median = json_get<double>(j, "ms_median", script.string());
   row.ms_p10 = json_get<double>(j, "ms_p10", script.string());
   row.ms_p90 = json_get<double>(j, "ms_p90", script.string());

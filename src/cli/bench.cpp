@@ -6,7 +6,9 @@
 #include <fmt/ranges.h>
 
 #include "base/config.h"
+#include "base/log.h"
 #include "base/table.h"
+#include "bench/child.h"
 #include "bench/datasets.h"
 #include "cli/verb.h"
 #include "data/dataset.h"
@@ -63,6 +65,10 @@ class Bench : public Verb {
             "tokens in full rows")
         ->type_name("FILE");
     app_->add_flag("--eager", eager_, "on CUDA: operation by operation instead of one graph a step");
+    app_->add_flag(
+        "--profile", profile_,
+        "on CUDA: also where our steps' time goes, kernel by kernel, seen by processes of their own");
+    app_->add_option("--profile-case", profile_case_)->group("");  // what such a process is asked for
     app_->add_flag("--deterministic", options_.deterministic,
                    "as lra train --deterministic: shows its price");
     app_->add_flag("--datasets", datasets_, "how fast data sets are made, imported and opened");
@@ -73,34 +79,69 @@ class Bench : public Verb {
     app_->add_option("--kernel-width", kernel_width_, "width of the positions for --kernels")
         ->capture_default_str();
     app_->add_option("-o,--output", output_, "also write the JSON to FILE")->type_name("FILE");
-    add_device_options(*app_, shared_);
+    add_device_option(*app_, shared_);
+    app_->add_option(
+            "--dtype", dtypes_,
+            "fp32, tf32 (fp32 with TF32 products), bf16, by comma; default: bf16 on cuda, fp32 on cpu")
+        ->delimiter(',')
+        ->type_name("TYPE")
+        ->check(CLI::IsMember({"fp32", "tf32", "bf16"}));
     add_common_options(*app_, shared_);
     return app_;
   }
 
   int run() override {
     options_.device = shared_.device;
-    options_.dtype = shared_.dtype;
     if (datasets_) return run_datasets();
     if (kernels_) return run_kernels();
     if (max_batch_) return run_max_batch();
-    const auto rows = run_bench(cases(), options_);
-    Json document = bench_json(rows, options_);
-    document["env"]["command"] = command_line();
-    if (!output_.empty()) write_text(output_, document.dump(2) + "\n");
-    if (shared_.json) {
-      print_json(document);
-    } else {
-      print_table(rows);
+    if (profile_case_ >= 0) return run_profile_case();
+    if (profile_) check_profile(options_);
+    auto rows = run_bench(cases(), options_, [&](const std::vector<BenchRow>& so_far) {
+      if (!output_.empty()) write_text(output_, with_command(bench_json(so_far, options_)).dump(2) + "\n");
+    });
+    if (profile_) add_profiles(rows);
+    finish(bench_json(rows, options_));
+    if (shared_.json) return 0;
+    print_table(rows);
+    for (const BenchRow& row : rows) {
+      if (!row.kernels.empty()) print_kernels(row);
     }
     return 0;
   }
 
  private:
-  void finish(Json document) const {
+  Json with_command(Json document) const {
     document["env"]["command"] = command_line();
-    if (!output_.empty()) write_text(output_, document.dump(2) + "\n");
-    if (shared_.json) print_json(document);
+    return document;
+  }
+  void finish(const Json& document) const {
+    const Json whole = with_command(document);
+    if (!output_.empty()) write_text(output_, whole.dump(2) + "\n");
+    if (shared_.json) print_json(whole);
+  }
+
+  int run_profile_case() const {
+    const auto kernels = profile_case(cases().at(static_cast<size_t>(profile_case_)), options_);
+    std::cout << Json{{"kernels", kernels_json(kernels)}}.dump() << "\n";
+    return 0;
+  }
+  // After all is measured: the profiler slows a process down.
+  static void add_profiles(std::vector<BenchRow>& rows) {
+    int64_t number = 0;  // of the case: each has one row of ours, in order
+    for (BenchRow& row : rows) {
+      if (!row.implementation.starts_with("lra")) continue;
+      const std::string which = fmt::format("--profile-case={}", number++);
+      if (!row.problem.empty()) continue;
+      std::vector<std::string> command = command_line();
+      command.front() = fs::read_symlink("/proc/self/exe").string();
+      command.push_back(which);
+      if (const auto found = run_for_json(command)) {
+        row.kernels = kernels_from_json(found->at("kernels"));
+      } else {
+        warn("{} L {}: no profile; see above", row.bench_case.model, row.bench_case.sizes.max_length);
+      }
+    }
   }
 
   int run_datasets() const {
@@ -118,7 +159,8 @@ class Bench : public Verb {
   }
 
   int run_kernels() const {
-    const auto rows = run_kernel_bench(options_, batches_.front() * lengths_.front(), kernel_width_);
+    const std::string dtype = dtypes_.empty() ? "" : dtypes_.front();
+    const auto rows = run_kernel_bench(options_, dtype, batches_.front() * lengths_.front(), kernel_width_);
     finish(kernel_json(rows, options_));
     if (shared_.json) return 0;
     std::vector<std::vector<std::string>> table;
@@ -145,7 +187,13 @@ class Bench : public Verb {
   }
 
   std::vector<BenchCase> cases() const {
-    auto out = plain_cases();
+    std::vector<BenchCase> out;
+    for (const std::string& dtype : dtypes_.empty() ? std::vector<std::string>{""} : dtypes_) {
+      for (BenchCase c : plain_cases()) {
+        c.dtype = dtype;
+        out.push_back(c);
+      }
+    }
     for (auto& c : out) {
       c.eager = eager_;
       if (data_.empty()) continue;
@@ -242,13 +290,31 @@ class Bench : public Verb {
         table);
   }
 
+  static void print_kernels(const BenchRow& r) {
+    constexpr size_t kNameWidth = 100;
+    double sum = 0, calls = 0, shown = 0;
+    for (const KernelTime& k : r.kernels) sum += k.ms, calls += k.calls;
+    std::cout << fmt::format("\n{} L {}: {:.0f} kernels a step, {:.2f} ms\n", r.bench_case.model,
+                             r.bench_case.sizes.max_length, calls, sum);
+    std::vector<std::vector<std::string>> table;
+    for (const KernelTime& k : r.kernels) {
+      if (shown > 0.97 * sum) break;
+      shown += k.ms;
+      table.push_back({k.kernel.substr(0, kNameWidth), fmt::format("{:.4g}", k.calls),
+                       fmt::format("{:.3f}", k.ms), fmt::format("{:.1f} %", 100 * k.ms / sum)});
+    }
+    std::cout << format_table({"kernel", "calls", "ms", "share"}, table);
+  }
+
   CLI::App* app_ = nullptr;
   Shared shared_;
   BenchOptions options_;
   std::string suite_, output_, data_;
+  bool profile_ = false;
+  int64_t profile_case_ = -1;
   bool eager_ = false, max_batch_ = false, kernels_ = false, datasets_ = false;
   int64_t kernel_width_ = 512;
-  std::vector<std::string> only_, models_ = {"transformer"}, phases_ = {"train"};
+  std::vector<std::string> dtypes_, only_, models_ = {"transformer"}, phases_ = {"train"};
   std::vector<int64_t> lengths_ = {1024}, batches_ = {32};
 };
 

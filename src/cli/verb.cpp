@@ -85,9 +85,12 @@ void add_config_options(CLI::App& app, Shared& s) {
       ->type_name("N")
       ->capture_default_str();
 }
-void add_device_options(CLI::App& app, Shared& s) {
+void add_device_option(CLI::App& app, Shared& s) {
   app.add_option("--device", s.device, "cpu, cuda or cuda:N; default: cuda if there is one, else cpu")
       ->type_name("DEVICE");
+}
+void add_device_options(CLI::App& app, Shared& s) {
+  add_device_option(app, s);
   app.add_option("--dtype", s.dtype,
                  "fp32, tf32 (fp32 with TF32 products) or bf16; default: bf16 on cuda, fp32 on cpu; "
                  "parameters stay fp32")

@@ -26,6 +26,7 @@ struct Shared {
 void add_data_option(CLI::App& app, Shared& shared);     // --data
 void add_runs_option(CLI::App& app, Shared& shared);     // --runs
 void add_config_options(CLI::App& app, Shared& shared);  // --protocol --config --set --seed
+void add_device_option(CLI::App& app, Shared& shared);
 void add_device_options(CLI::App& app, Shared& shared);  // --device --dtype
 void add_common_options(CLI::App& app, Shared& shared);  // --threads --json --quiet --verbose
 
