@@ -22,6 +22,8 @@
 // same; they are left out. The arena's code has ten chunks and buckets whatever the length, one round, the
 // same R for ever, multiplies scores by √P, neither scales keys nor leaves out the position itself, has no
 // projection W_o (`out_proj` off), and merges heads without transposing, which mixes heads and positions.
+#include <torch/csrc/autograd/custom_function.h>
+
 #include "base/error.h"
 #include "kernels/interval_attention/interval_blocks.h"
 #include "kernels/noise/noise.h"
@@ -31,6 +33,9 @@
 
 namespace lra {
 namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
 
 // Numbers of the hash held at a time: what a cache holds; on a GPU what keeps it busy.
 int64_t most_projections(const torch::Device& device) {
@@ -48,6 +53,29 @@ struct ReformerOptions : ModelOptions {
     f.flag("normalize_keys", normalize_keys, "keys of length 1");
     f.flag("out_proj", out_proj, "the projection W_o; without it qkv_width must equal width");
     f.choice("rotation", rotation, {"fresh", "const"}, "R anew at every training step, or always the same");
+  }
+};
+
+// k = q / ‖q‖
+Tensor unit_keys(const Tensor& q) { return q * torch::rsqrt(q.square().sum(-1, /*keepdim=*/true) + 1e-6); }
+
+// [q, k, v] from [q, v] along dimension 1, k = unit_keys(q). What is kept is the result, which attention
+// keeps anyway.
+class SharedKeys : public torch::autograd::Function<SharedKeys> {
+ public:
+  static Tensor forward(AutogradContext* context, const Tensor& qv) {
+    const Tensor q = qv.narrow(1, 0, 1);
+    Tensor qkv = torch::cat({q, unit_keys(q), qv.narrow(1, 1, 1)}, 1);
+    context->save_for_backward({qkv});
+    return qkv;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const Tensor qkv = context->get_saved_variables()[0], q = qkv.narrow(1, 0, 1), k = qkv.narrow(1, 1, 1),
+                 d_k = gradients[0].narrow(1, 1, 1);
+    const Tensor scale = torch::rsqrt(q.square().sum(-1, /*keepdim=*/true) + 1e-6);
+    const Tensor d_q = (d_k - k * (k * d_k).sum(-1, /*keepdim=*/true)) * scale + gradients[0].narrow(1, 0, 1);
+    return {torch::cat({d_q, gradients[0].narrow(1, 2, 1)}, 1)};
   }
 };
 
@@ -70,7 +98,7 @@ class HashedAttention : public Mixer {
     const Tensor q = qv.narrow(1, 0, 1);
     const Sorted sorted = sort(q.squeeze(1), f);
     const IntervalAttentionOutput y =
-        interval_attention({.qkv = torch::cat({q, keys(q), qv.narrow(1, 1, 1)}, 1),
+        interval_attention({.qkv = options_.normalize_keys ? SharedKeys::apply(qv) : torch::cat({q, qv}, 1),
                             .rows = f.rows,
                             .blocks = {chunks(f.rows)},
                             .order = sorted.order,
@@ -106,10 +134,7 @@ class HashedAttention : public Mixer {
     Tensor order, least;  // as interval_attention takes them
   };
 
-  Tensor keys(const Tensor& q) const {
-    if (!options_.normalize_keys) return q;
-    return q * torch::rsqrt(q.square().sum(-1, /*keepdim=*/true) + 1e-6);
-  }
+  Tensor keys(const Tensor& q) const { return options_.normalize_keys ? unit_keys(q) : q; }
 
   // R: [P, rounds · columns]; the numbers of a column do not depend on how many there are.
   Tensor rotations(int64_t P, int64_t columns, const torch::TensorOptions& like, const Forward& f) const {

@@ -1,7 +1,5 @@
 #include "kernels/cross_entropy/cross_entropy.h"
 
-#include <torch/csrc/autograd/custom_function.h>
-
 #include "kernels/cross_entropy/cross_entropy_arguments.h"
 #include "kernels/cross_entropy/cross_entropy_cpu.h"
 #include "kernels/portable.h"
@@ -11,9 +9,6 @@ namespace lra {
 CudaLauncher<CrossEntropyArguments> cross_entropy_cuda = nullptr;
 
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 void check(const Tensor& logits, const Tensor& labels) {
   TORCH_CHECK(
@@ -31,49 +26,29 @@ void check(const Tensor& logits, const Tensor& labels) {
   }
 }
 
-// {loss, correct, softmax − onehot or undefined}
-variable_list run(const Tensor& logits, const Tensor& labels, bool with_gradient) {
+}  // namespace
+
+CrossEntropy cross_entropy(const Tensor& logits, const Tensor& labels, std::optional<double> scale) {
   const Tensor x = logits.contiguous(), y = labels.contiguous();
   check(x, y);
   const auto options = x.options().requires_grad(false);
-  Tensor loss = torch::empty({}, options), correct = torch::empty({}, options.dtype(torch::kLong));
-  Tensor gradient = with_gradient ? torch::empty(x.sizes(), options) : Tensor();
+  CrossEntropy out{torch::empty({}, options), torch::empty({}, options.dtype(torch::kLong))};
+  if (scale) out.gradient = torch::empty(x.sizes(), options);
   const CrossEntropyArguments a{x.const_data_ptr(),
                                 y.const_data_ptr<int64_t>(),
                                 x.size(0),
                                 x.size(1),
-                                loss.mutable_data_ptr(),
-                                correct.mutable_data_ptr<int64_t>(),
-                                with_gradient ? gradient.mutable_data_ptr() : nullptr,
+                                out.loss.mutable_data_ptr(),
+                                out.correct.mutable_data_ptr<int64_t>(),
+                                scale ? out.gradient.mutable_data_ptr() : nullptr,
+                                scale.value_or(0),
                                 static_cast<int>(x.element_size())};
   if (on_device(x)) {
     launch(cross_entropy_cuda, a, "cross_entropy");
   } else {
     cross_entropy_cpu(a);
   }
-  return {loss, correct, gradient};
-}
-
-class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFunction> {
- public:
-  static variable_list forward(AutogradContext* context, const Tensor& logits, const Tensor& labels) {
-    const variable_list results = run(logits, labels, true);
-    context->save_for_backward({results[2]});
-    context->mark_non_differentiable({results[1]});
-    return {results[0], results[1]};
-  }
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    return {context->get_saved_variables()[0] * gradients[0], {}};
-  }
-};
-
-}  // namespace
-
-CrossEntropy cross_entropy(const Tensor& logits, const Tensor& labels) {
-  const bool wanted = torch::GradMode::is_enabled() && logits.requires_grad();
-  const variable_list results =
-      wanted ? CrossEntropyFunction::apply(logits, labels) : run(logits, labels, false);
-  return {results[0], results[1]};
+  return out;
 }
 
 CrossEntropy cross_entropy_reference(const Tensor& logits, const Tensor& labels) {

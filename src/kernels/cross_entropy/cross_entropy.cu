@@ -55,7 +55,7 @@ __device__ T row_loss(const CrossEntropyArguments& a, int64_t b, bool live, int 
     T* d = static_cast<T*>(a.gradient) + b * a.C;
     for (int64_t i = lane; i < a.C; i += size) {
       const T softmax = exponential(x[i] - largest.value) / sum;
-      d[i] = valid ? softmax - (i == label ? T(1) : T(0)) : static_cast<T>(NAN);
+      d[i] = valid ? static_cast<T>(a.scale) * (softmax - (i == label ? T(1) : T(0))) : static_cast<T>(NAN);
     }
   }
   correct = largest.index == label;

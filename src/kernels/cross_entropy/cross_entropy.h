@@ -1,7 +1,12 @@
 // The loss of a classifier:  loss = Σ_b −log softmax(logits[b])[labels[b]], and how often the first largest
-// logit is the label's. Where a gradient will be asked for, softmax(logits) − onehot(labels) is made along
-// with the loss and kept; the backward pass multiplies it by the incoming number.
+// logit is the label's. The gradient comes with it, scale · (softmax(logits) − onehot(labels)): the backward
+// pass of a model begins at its logits.
+//
+//   const CrossEntropy ce = cross_entropy(logits, labels, 1.0 / rows);
+//   logits.backward(ce.gradient);
 #pragma once
+#include <optional>
+
 #include <torch/types.h>
 
 namespace lra {
@@ -9,15 +14,16 @@ namespace lra {
 using torch::Tensor;
 
 struct CrossEntropy {
-  Tensor loss;     // [], in the type of the logits
-  Tensor correct;  // int64 []; not differentiable
+  Tensor loss;           // [], in the type of the logits
+  Tensor correct;        // int64 []
+  Tensor gradient = {};  // [B, C], of scale · loss by the logits; undefined where no scale is given
 };
 
 // logits: [B, C] float or double, labels: int64 [B]. A label outside 0..C−1 is an error on the CPU; on CUDA,
 // which cannot stop, the loss and that row's gradient are NaN.
-CrossEntropy cross_entropy(const Tensor& logits, const Tensor& labels);
+CrossEntropy cross_entropy(const Tensor& logits, const Tensor& labels, std::optional<double> scale = {});
 
-// From the definition, step by step.
+// From the definition, step by step; the loss is differentiable.
 CrossEntropy cross_entropy_reference(const Tensor& logits, const Tensor& labels);
 
 }  // namespace lra

@@ -12,8 +12,9 @@ struct CrossEntropyArguments {
   int64_t B, C;
   void* loss;        // [1], in the type of the logits
   int64_t* correct;  // [1]
-  void* gradient;    // [B, C]: softmax − onehot; null: not wanted
-  int element;       // bytes: 4 float, 8 double
+  void* gradient;    // [B, C]: scale · (softmax − onehot); null: not wanted
+  double scale;
+  int element;  // bytes: 4 float, 8 double
 };
 extern CudaLauncher<CrossEntropyArguments> cross_entropy_cuda;
 

@@ -32,7 +32,9 @@ void run(const CrossEntropyArguments& a) {
     correct += best == label;
     if (!a.gradient) continue;
     T* d = static_cast<T*>(a.gradient) + b * a.C;
-    for (int64_t i = 0; i < a.C; ++i) d[i] = std::exp(x[i] - most) / sum - (i == label ? T(1) : T(0));
+    for (int64_t i = 0; i < a.C; ++i) {
+      d[i] = static_cast<T>(a.scale) * (std::exp(x[i] - most) / sum - (i == label ? T(1) : T(0)));
+    }
   }
   *static_cast<T*>(a.loss) = static_cast<T>(loss);
   *a.correct = correct;

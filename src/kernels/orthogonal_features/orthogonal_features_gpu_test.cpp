@@ -10,8 +10,8 @@ namespace {
 // dynamic shared memory only together take more than 48 KiB.
 TEST(OrthogonalFeaturesGpuTest, DrawsAsTheCpuDoes) {
   const TestDevice device;
-  for (const auto& [count, width] :
-       std::vector<std::pair<int64_t, int64_t>>{{2, 8}, {20, 8}, {64, 64}, {70, 33}, {5, 1}, {78, 78}, {160, 160}}) {
+  for (const auto& [count, width] : std::vector<std::pair<int64_t, int64_t>>{
+           {2, 8}, {20, 8}, {64, 64}, {70, 33}, {5, 1}, {78, 78}, {160, 160}}) {
     for (const Tensor& at : {torch::full({1}, 123456, torch::kLong), Tensor()}) {
       const OrthogonalFeatures f{count, width, 300, 0xfedcba9876543210ull, at, 10};
       const Tensor expected = orthogonal_features(f, torch::kCPU);
