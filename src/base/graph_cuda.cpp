@@ -1,4 +1,5 @@
 #include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
@@ -36,6 +37,9 @@ std::shared_ptr<at::cuda::MempoolId_t> shared_pool() {
 class TorchGraph : public CudaGraph {
  public:
   void capture(const std::function<void()>& work) override {
+    // What the warm-up left in the allocator's cache would be taken a second time, and a recording cannot ask
+    // for it back.
+    c10::cuda::CUDACachingAllocator::emptyCache();
     on_capture_stream([&] {
       // Other threads may allocate or copy meanwhile (data, checkpoints): only this one is restricted.
       graph_.capture_begin(*pool_, cudaStreamCaptureModeThreadLocal);

@@ -167,6 +167,14 @@ void set_numerics(bool tf32, bool deterministic) {
   // cuBLAS keeps its own promise only with a fixed workspace, read when its first handle is made.
   if (deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/1);
   at::globalContext().setDeterministicAlgorithms(deterministic, /*warn_only=*/true);
+  at::globalContext().setDeterministicFillUninitializedMemory(false);  // nobody reads what nobody wrote
+}
+
+DeterminismOrdered::DeterminismOrdered() {
+  at::globalContext().setDeterministicAlgorithms(at::globalContext().deterministicAlgorithms(), false);
+}
+DeterminismOrdered::~DeterminismOrdered() {
+  at::globalContext().setDeterministicAlgorithms(at::globalContext().deterministicAlgorithms(), true);
 }
 
 int64_t peak_memory_bytes(const torch::Device& device) {
@@ -205,31 +213,38 @@ int64_t free_device_memory(const torch::Device& device) {
   return static_cast<int64_t>(at::accelerator::getMemoryInfo(device.index()).first);
 }
 
-struct DeviceTimer::State {
+struct DeviceClock::State {
   torch::Device device;
-  std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
-  std::optional<c10::Event> first, last;
+  std::vector<c10::Event> events;                              // on CUDA
+  std::vector<std::chrono::steady_clock::time_point> moments;  // on a CPU
 };
 
-DeviceTimer::DeviceTimer(const torch::Device& device)
-    : state_(std::make_unique<State>(State{device, {}, {}, {}})) {
-  state_->began = std::chrono::steady_clock::now();
-  if (!device.is_cuda()) return;
-  state_->first.emplace(device.type(), c10::EventFlag::BACKEND_DEFAULT);
-  state_->last.emplace(device.type(), c10::EventFlag::BACKEND_DEFAULT);
-  state_->first->record(at::accelerator::getCurrentStream(device.index()));
+DeviceClock::DeviceClock(const torch::Device& device)
+    : state_(std::make_unique<State>(State{device, {}, {}})) {}
+
+DeviceClock::~DeviceClock() = default;
+
+void DeviceClock::mark() {
+  if (!state_->device.is_cuda()) return state_->moments.push_back(std::chrono::steady_clock::now());
+  state_->events.emplace_back(state_->device.type(), c10::EventFlag::BACKEND_DEFAULT);
+  state_->events.back().record(at::accelerator::getCurrentStream(state_->device.index()));
 }
 
-DeviceTimer::~DeviceTimer() = default;
+void DeviceClock::wait_for(size_t mark) const {
+  if (state_->device.is_cuda()) state_->events.at(mark).synchronize();
+}
 
-double DeviceTimer::milliseconds() const {
-  if (!state_->first) {
-    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - state_->began)
-        .count();
+std::vector<double> DeviceClock::milliseconds() const {
+  std::vector<double> out;
+  if (!state_->events.empty()) state_->events.back().synchronize();
+  for (size_t i = 1; i < state_->events.size(); ++i) {
+    out.push_back(state_->events[i - 1].elapsedTime(state_->events[i]));
   }
-  state_->last->record(at::accelerator::getCurrentStream(state_->device.index()));
-  state_->last->synchronize();
-  return state_->first->elapsedTime(*state_->last);
+  for (size_t i = 1; i < state_->moments.size(); ++i) {
+    out.push_back(
+        std::chrono::duration<double, std::milli>(state_->moments[i] - state_->moments[i - 1]).count());
+  }
+  return out;
 }
 
 void synchronize(const torch::Device& device) {

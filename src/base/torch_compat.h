@@ -48,6 +48,15 @@ void seed_device_generator(const torch::Device& device, uint64_t seed, uint64_t 
 // Whether fp32 products on CUDA may use TF32, and whether kernels whose results change from run to run are
 // avoided.
 void set_numerics(bool tf32, bool deterministic);
+// While one lives, determinism that set_numerics asked for is an order, not a wish: the backward passes of
+// the library's attention add in a fixed order only then (2.11).
+class DeterminismOrdered {
+ public:
+  DeterminismOrdered();
+  ~DeterminismOrdered();
+  DeterminismOrdered(const DeterminismOrdered&) = delete;
+  DeterminismOrdered& operator=(const DeterminismOrdered&) = delete;
+};
 
 int64_t peak_memory_bytes(const torch::Device& device);
 void reset_peak_memory(const torch::Device& device);
@@ -56,14 +65,17 @@ void release_device_memory();  // that the allocator holds and nobody uses
 int64_t free_device_memory(const torch::Device& device);
 int64_t free_host_memory();  // what a process may still take without swapping
 
-// Time that the device works, between its making and `milliseconds`, which waits; wall time on a CPU.
-class DeviceTimer {
+// Marks between pieces of work, and the milliseconds from each mark to the next: the device's own on CUDA,
+// where pieces run back to back without the host waiting for them; wall time on a CPU.
+class DeviceClock {
  public:
-  explicit DeviceTimer(const torch::Device& device);
-  ~DeviceTimer();
-  DeviceTimer(const DeviceTimer&) = delete;
-  DeviceTimer& operator=(const DeviceTimer&) = delete;
-  double milliseconds() const;
+  explicit DeviceClock(const torch::Device& device);
+  ~DeviceClock();
+  DeviceClock(const DeviceClock&) = delete;
+  DeviceClock& operator=(const DeviceClock&) = delete;
+  void mark();
+  void wait_for(size_t mark) const;          // until the device has passed it
+  std::vector<double> milliseconds() const;  // one less than marks; waits for the last
 
  private:
   struct State;

@@ -20,7 +20,8 @@ Batch Batch::to(const torch::Device& device) const {
   return moved;
 }
 
-Rows lay_out(const std::vector<int32_t>& lengths, bool packed, int64_t first_row) {
+Rows lay_out(const std::vector<int32_t>& lengths, bool packed, int64_t first_row,
+             const LayoutOptions& layout) {
   Rows rows;
   rows.count = static_cast<int64_t>(lengths.size());
   int32_t shortest = lengths.empty() ? 0 : lengths.front();
@@ -28,6 +29,10 @@ Rows lay_out(const std::vector<int32_t>& lengths, bool packed, int64_t first_row
     TORCH_CHECK(n > 0, "[batch] a row of ", n, " positions; every row needs at least one");
     rows.longest = std::max<int64_t>(rows.longest, n);
     shortest = std::min(shortest, n);
+  }
+  if (!packed && layout.grid_step > 0) {
+    const int64_t step = layout.grid_step, up = (rows.longest + step - 1) / step * step;
+    rows.longest = std::max(rows.longest, std::min(up, layout.grid_most));
   }
   rows.full = shortest == rows.longest;
   rows.pitch = packed && !rows.full ? 0 : rows.longest;

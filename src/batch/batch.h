@@ -49,9 +49,14 @@ struct LayoutOptions {
   // Above 0: padding is kept as tokens like any others, every row has this many.
   int64_t filled_to = 0;
   int64_t pad_id = 0;
+  // On a grid, above 0: rows are padded to a multiple of grid_step, at most to grid_most, so that few sizes
+  // occur.
+  int64_t grid_step = 0, grid_most = 0;
 };
 
-// Rows of these lengths (CLS included) in host memory; the first is row `first_row` of the whole batch.
-Rows lay_out(const std::vector<int32_t>& lengths, bool packed, int64_t first_row = 0);
+// Rows of these lengths (CLS included) in host memory; the first is row `first_row` of the whole batch. A
+// grid has the pitch of its longest row, or of `layout` where that names steps.
+Rows lay_out(const std::vector<int32_t>& lengths, bool packed, int64_t first_row = 0,
+             const LayoutOptions& layout = {});
 
 }  // namespace lra

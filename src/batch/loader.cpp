@@ -32,7 +32,7 @@ Sequences gather(const Dataset& data, std::span<const int64_t> indices, bool sec
     lengths.push_back(static_cast<int32_t>(filled ? layout.filled_to : tokens_of(i).size()) + lead);
   }
   Sequences out;
-  out.rows = lay_out(lengths, layout.packed, first_row);
+  out.rows = lay_out(lengths, layout.packed, first_row, layout);
   out.tokens = torch::full({out.rows.positions}, layout.pad_id, torch::kInt);
   auto* tokens = out.tokens.mutable_data_ptr<int32_t>();
   const auto* offsets = out.rows.offsets.const_data_ptr<int32_t>();

@@ -26,7 +26,7 @@ struct LoaderOptions {
   int64_t batch = 32;         // examples a step
   int64_t micro_batches = 1;  // parts it is split into
   uint64_t seed = 0;
-  LayoutOptions layout;
+  LayoutOptions layout = {};
   bool shuffle_batches = false;  // instead of examples: example_at
 
   int64_t frozen() const { return shuffle_batches ? batch : 0; }

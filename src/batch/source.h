@@ -10,14 +10,18 @@ namespace lra {
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
-  // The micro-batches of a step, on the device that trains. `counter` is the step as a tensor there, int64
-  // [1]: a source on the device reads nothing else, so that what it does can be captured once and replayed.
-  virtual std::vector<Batch> batches(int64_t step, const torch::Tensor& counter) = 0;
-  // Steps of equal shape differ only in what device memory holds: a captured step serves them all. Empty: the
-  // step cannot be captured.
-  virtual std::vector<int64_t> shape(int64_t step) = 0;
+  virtual int64_t micro_batches() const = 0;  // that a step is split into
+  virtual int64_t rows() const = 0;           // examples of a step, in all of them
+  // Called before each step, outside what is captured.
+  virtual void prepare(int64_t step) = 0;
+  // Micro-batch m of the step that was prepared, on the device that trains. `counter` is the step as a tensor
+  // there, int64 [1]: a source that can be captured reads nothing else that changes.
+  virtual Batch batch(int64_t m, const torch::Tensor& counter) = 0;
+  // Whether what `batch` does can be captured once and replayed for every micro-batch m of the same shape:
+  // they differ only in what device memory holds.
+  virtual bool capturable() const { return true; }
+  virtual std::vector<int64_t> shape(int64_t m) = 0;
   virtual int64_t tokens(int64_t step) = 0;            // real ones, of all its micro-batches
-  virtual void prepare(int64_t) {}                     // called before each step, outside what is captured
   virtual double waited_seconds() const { return 0; }  // for data, in all
   virtual std::string description() const = 0;         // for the log
 };
@@ -26,7 +30,14 @@ class BatchSource {
 class FixedSource : public BatchSource {
  public:
   explicit FixedSource(std::vector<Batch> batches) : batches_(std::move(batches)) {}
-  std::vector<Batch> batches(int64_t, const torch::Tensor&) override { return batches_; }
+  int64_t micro_batches() const override { return static_cast<int64_t>(batches_.size()); }
+  int64_t rows() const override {
+    int64_t n = 0;
+    for (const auto& batch : batches_) n += batch.rows;
+    return n;
+  }
+  void prepare(int64_t) override {}
+  Batch batch(int64_t m, const torch::Tensor&) override { return batches_.at(static_cast<size_t>(m)); }
   std::vector<int64_t> shape(int64_t) override { return {0}; }
   int64_t tokens(int64_t) override {
     int64_t n = 0;

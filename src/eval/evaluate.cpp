@@ -1,5 +1,7 @@
 #include "eval/evaluate.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/signals.h"
 #include "batch/loader.h"
@@ -14,18 +16,27 @@ constexpr int64_t kBytesPerPosition = 12;         // token and slot
 
 Evaluator::Evaluator(const Encoder& model, const Dataset& data, EvaluateOptions options)
     : model_(model), data_(data), options_(std::move(options)) {
-  for (auto& indices : evaluation_batches(data, options_.batch))
-    parts_.push_back({std::move(indices), {}, {}});
-  kept_ = options_.device.is_cuda() && kBytesPerPosition * (data.total_tokens() + data.size()) < kKeptBytes;
+  int64_t first = 0, positions = 0;
+  for (auto& indices : evaluation_batches(data, options_.batch)) {
+    const auto rows = static_cast<int64_t>(indices.size());
+    for (const int64_t i : indices) {
+      positions += data.length(i) + (data.has_second() ? data.tokens2(i).size() : 0) + 2;
+    }
+    parts_.push_back({std::move(indices), first, {}, {}});
+    first += rows;
+  }
+  // Longest first: graphs share one pool of memory, which can be used again in smaller pieces only.
+  std::reverse(parts_.begin(), parts_.end());
+  kept_ = options_.device.is_cuda() && options_.capturable && kBytesPerPosition * positions < kKeptBytes;
 }
 
-void Evaluator::forward(Part& part, int64_t first) {
+void Evaluator::forward(Part& part) {
   Forward forward;
   forward.copies = options_.copies;
   const auto work = [&](const Batch& batch) {
     const Tensor logits = model_.forward(batch, forward);  // [B, C]
     if (!logits_.defined()) logits_ = torch::empty({data_.size(), logits.size(1)}, logits.options());
-    logits_.narrow(0, first, batch.rows).copy_(logits);
+    logits_.narrow(0, part.first, batch.rows).copy_(logits);
   };
   if (!kept_) return work(collate(data_, part.indices, model_.layout()).to(options_.device));
   if (!part.batch.labels.defined())
@@ -40,12 +51,12 @@ void Evaluator::forward(Part& part, int64_t first) {
 
 Evaluation Evaluator::run() {
   const torch::InferenceMode inference;
-  int64_t first = 0;
+  int64_t done = 0;
   for (auto& part : parts_) {
     if (interrupted()) throw Interrupted("evaluation interrupted");
-    forward(part, first);
-    first += static_cast<int64_t>(part.indices.size());
-    if (options_.progress) options_.progress(first);
+    forward(part);
+    done += static_cast<int64_t>(part.indices.size());
+    if (options_.progress) options_.progress(done);
   }
   ++runs_;
   return count(logits_.cpu());
@@ -62,8 +73,8 @@ Evaluation Evaluator::count(const Tensor& logits) const {
   const Tensor values = logits.to(torch::kFloat).contiguous();
   const auto log_probability = log_probabilities.accessor<double, 2>();
   double loss = 0;
-  int64_t row = 0;
   for (const auto& part : parts_) {
+    int64_t row = part.first;
     for (const int64_t index : part.indices) {
       const int64_t label = data_.label(index), predicted = best.const_data_ptr<int64_t>()[row];
       loss -= log_probability[row][label];

@@ -37,6 +37,7 @@ struct EvaluateOptions {
   int64_t batch = 32;
   torch::Device device = torch::kCPU;
   Tensor copies;  // the parameters in the type of the activations, where the caller keeps them (nn/layer.h)
+  bool capturable = true;  // the model's forward pass can be recorded as a CUDA graph
   bool keep_predictions = false;
   const Task* task = nullptr;  // groups are counted where given
   std::function<void(int64_t done)> progress;
@@ -56,10 +57,11 @@ class Evaluator {
  private:
   struct Part {
     std::vector<int64_t> indices;
-    Batch batch;  // on the device, where batches are kept
+    int64_t first;  // row of its first logits
+    Batch batch;    // on the device, where batches are kept
     std::unique_ptr<CudaGraph> graph;
   };
-  void forward(Part& part, int64_t first);
+  void forward(Part& part);
   Evaluation count(const Tensor& logits) const;
 
   const Encoder& model_;

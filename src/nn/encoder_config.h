@@ -29,6 +29,11 @@ struct EncoderConfig {
   // What a block cannot do without on its way back, of each position, unless products are made again: two
   // sums, two norms, q, k, v, the mixed values, and the inner width before and after the activation.
   int64_t block_activations() const { return 4 * width + 4 * qkv_width + 2 * ff_width; }
+  // Bytes that a training step over so many positions takes at least: those of every block, and the gradients
+  // of one block at a time.
+  int64_t activation_bytes(int64_t positions_of_all_rows, int64_t bytes_each) const {
+    return positions_of_all_rows * bytes_each * (layers + 1) * block_activations();
+  }
 };
 
 }  // namespace lra

@@ -13,6 +13,7 @@
 #include "base/version.h"
 #include "kernels/attention/attention.h"
 #include "kernels/linear_attention/linear_attention_gpu.h"
+#include "models/model.h"
 
 namespace lra {
 namespace {
@@ -32,6 +33,19 @@ std::set<std::string> openmp_runtimes() {
   return found;
 }
 
+// Models whose steps run another way than the others'.
+std::string exceptions() {
+  std::string text;
+  for (const auto& name : Registry<Model>::instance().names()) {
+    const ModelInfo& info = find_model(name).info();
+    if (!info.capturable)
+      text += fmt::format("; {}: operation by operation, its step cannot be recorded", name);
+    if (!info.packed)
+      text += fmt::format("; {}: rows padded to one of a few lengths, it cannot work packed", name);
+  }
+  return text + "; with model.padding=kept operation by operation";
+}
+
 Json operations(const torch::Device& device) {
   Json list = Json::array();
   const auto add = [&](const char* operation, const std::string& implementation, const std::string& why) {
@@ -40,7 +54,7 @@ Json operations(const torch::Device& device) {
   const bool cuda = device.is_cuda();
   const auto type = cuda ? torch::kBFloat16 : torch::kFloat;
   add("training step", cuda ? "lra: one CUDA graph a step" : "lra: operation by operation",
-      cuda ? "nothing for the host to do" : "a CPU has no graphs to replay");
+      cuda ? "nothing for the host to do" + exceptions() : "a CPU has no graphs to replay");
   add("attention, full rows", attention_implementation(device, type, true, false),
       cuda ? "the fastest of those that were measured" : "the library's CPU kernel takes no dropout");
   add("attention, packed rows", attention_implementation(device, type, false, false),

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "eval/evaluate.h"
+#include "models/model.h"
 #include "runs/checkpoint.h"
 #include "tasks/task.h"
 #include "train/flat_state.h"
@@ -39,6 +40,7 @@ Json evaluate_run(const EvalRequest& request) {
   EvaluateOptions options;
   options.batch = config.train.eval_batch;
   options.device = session.device;
+  options.capturable = find_model(config.model).info().capturable;
   options.keep_predictions = request.write_predictions;
   options.task = &find_task(config.task);
   Progress progress("evaluating", data.size(), "examples");

@@ -69,11 +69,13 @@ Dataset Session::open(std::string_view split) const {
   return data;
 }
 
+int64_t state_bytes(const RunConfig& config, int64_t parameters) {
+  const bool copies = config.dtype == "bf16", on_device = config.device != "cpu";
+  return parameters * (16 + (copies ? 2 : 0) + (on_device ? 12 : 0));
+}
+
 int64_t activation_bytes(const RunConfig& config, int64_t positions) {
-  // Of every block, and the gradients of one block at a time.
-  const EncoderConfig& e = config.encoder;
-  const int64_t bytes_each = config.dtype == "bf16" ? 2 : 4;
-  return positions * bytes_each * (e.layers + 1) * e.block_activations();
+  return config.encoder.activation_bytes(positions, config.dtype == "bf16" ? 2 : 4);
 }
 
 Json describe_run(RunConfig config, const fs::path& data) {
@@ -98,12 +100,14 @@ Json describe_run(RunConfig config, const fs::path& data) {
   const Model& model = find_model(config.model);
   const int64_t parameters =
       shell_parameters(e) + e.layers * model.block_parameters(e, *read_options(model, config.model_options));
-  const int64_t rows = (config.train.batch / config.train.micro_batches) * (e.two_inputs ? 2 : 1);
+  const int64_t micro_batches = config.train.micro_batches;
+  const int64_t rows = (config.train.batch + micro_batches - 1) / micro_batches * (e.two_inputs ? 2 : 1);
   const int64_t activations = activation_bytes(config, rows * e.positions_count());
+  const int64_t state = state_bytes(config, parameters);
   out["config"] = to_yaml(config.tree());
   out["parameters"] = parameters;
   out["estimated_memory_bytes"] = {
-      {"state", 16 * parameters}, {"activations", activations}, {"total", 16 * parameters + activations}};
+      {"state", state}, {"activations", activations}, {"total", state + activations}};
   return out;
 }
 

@@ -21,7 +21,9 @@ struct Session {
   std::shared_ptr<Encoder> model;  // initialised from the seed, on the CPU
 };
 
-// What a step's activations take, by estimate.
+// What a run takes of its device's memory, by estimate: parameters, gradients, moments, the copies in the
+// type of the activations and of what is written to a checkpoint; and a step's activations, at least.
+int64_t state_bytes(const RunConfig& config, int64_t parameters);
 int64_t activation_bytes(const RunConfig& config, int64_t positions);
 
 }  // namespace lra

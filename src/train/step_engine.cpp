@@ -1,7 +1,5 @@
 #include "train/step_engine.h"
 
-#include <map>
-
 #include "base/cuda_graph.h"
 #include "base/philox.h"
 #include "kernels/cross_entropy/cross_entropy.h"
@@ -28,6 +26,7 @@ AdamWOptions adamw_options(const OptimizerConfig& o, const Schedule& schedule, c
   options.weight_decay = o.weight_decay, options.clip = o.clip;
   options.schedule = schedule.numbers();
   options.decayed_end = flat.decayed_end;
+  options.zero_gradients = true;
   return options;
 }
 
@@ -42,31 +41,45 @@ class Step {
     adamw_ = {flat.parameters, flat.gradients, flat.first,
               flat.second,     state.copies,   state.step,
               state.bad_step,  state.sums,     adamw_scratch(flat.parameters)};
+    flat.gradients.zero_();
+    loss_sum_ = torch::zeros({}, state.sums.options());
+    correct_ = torch::zeros({}, state.step.options());
   }
 
-  void run(const std::vector<Batch>& micro_batches) {
-    int64_t rows = 0;
-    for (const auto& batch : micro_batches) rows += batch.rows;
-    state_.flat.gradients.zero_();
-    Tensor loss_sum, correct;
-    for (const auto& batch : micro_batches) {
-      const Tensor logits = model_.forward(batch, training_forward(state_, seed_));
-      const CrossEntropy ce = cross_entropy(logits, batch.labels);
-      // The mean over all examples of the step, whatever part of it this is.
-      ce.loss.backward(
-          torch::full({}, 1.0 / static_cast<double>(rows), ce.loss.options().requires_grad(false)));
-      loss_sum = loss_sum.defined() ? loss_sum + ce.loss.detach() : ce.loss.detach();
-      correct = correct.defined() ? correct + ce.correct : ce.correct;
-    }
-    adamw_step(adamw_, options_, loss_sum, correct, rows);
+  // A step of one micro-batch.
+  void whole(const Batch& batch) {
+    const CrossEntropy ce = add_gradients(batch, batch.rows);
+    adamw_step(adamw_, options_, ce.loss, ce.correct, batch.rows);
   }
+
+  // A step of several: begin, each of them, end.
+  void begin() {
+    loss_sum_.zero_();
+    correct_.zero_();
+  }
+  void part(const Batch& batch, int64_t rows_of_all) {
+    const CrossEntropy ce = add_gradients(batch, rows_of_all);
+    loss_sum_ += ce.loss;
+    correct_ += ce.correct;
+  }
+  void end(int64_t rows_of_all) { adamw_step(adamw_, options_, loss_sum_, correct_, rows_of_all); }
 
  private:
+  // Of the mean loss over all examples of the step, whatever part of it this is. The buffer holds zeros
+  // before the first: the optimiser leaves them.
+  CrossEntropy add_gradients(const Batch& batch, int64_t rows_of_all) {
+    const Tensor logits = model_.forward(batch, training_forward(state_, seed_));
+    const CrossEntropy ce = cross_entropy(logits, batch.labels, 1.0 / static_cast<double>(rows_of_all));
+    logits.backward(ce.gradient);
+    return ce;
+  }
+
   const Encoder& model_;
   TrainState& state_;
   AdamWState adamw_;
   AdamWOptions options_;
   uint64_t seed_;
+  Tensor loss_sum_, correct_;  // over the micro-batches of a step
 };
 
 // Counts steps on the host beside the counter on the device, for what the host must set: which batches come,
@@ -83,18 +96,25 @@ class CountingEngine : public StepEngine {
   void step(BatchSource& source) override {
     seed_device_generator(device_, seed_, kDrawsPerStep * static_cast<uint64_t>(done_));
     source.prepare(done_);
-    run(source, done_);
+    run(source);
     ++done_;
   }
 
  protected:
-  virtual void run(BatchSource& source, int64_t number) = 0;
-  void run_eagerly(BatchSource& source, int64_t number) { step_.run(source.batches(number, counter_)); }
+  virtual void run(BatchSource& source) = 0;
+
+  // Operation by operation.
+  void run_eagerly(BatchSource& source) {
+    if (source.micro_batches() == 1) return step_.whole(source.batch(0, counter_));
+    step_.begin();
+    for (int64_t m = 0; m < source.micro_batches(); ++m) step_.part(source.batch(m, counter_), source.rows());
+    step_.end(source.rows());
+  }
 
   Step step_;
+  Tensor counter_;
 
  private:
-  Tensor counter_;
   torch::Device device_;
   uint64_t seed_;
   int64_t done_;
@@ -103,35 +123,38 @@ class CountingEngine : public StepEngine {
 class EagerEngine : public CountingEngine {
  public:
   using CountingEngine::CountingEngine;
-  std::string name() const override { return "eager"; }
+  std::string name(const BatchSource&) const override { return "eager"; }
 
  protected:
-  void run(BatchSource& source, int64_t number) override { run_eagerly(source, number); }
+  void run(BatchSource& source) override { run_eagerly(source); }
 };
 
-// One graph for each shape of batches. The first step of a shape runs eagerly, which also brings up what
-// libraries set up at their first call; the second is recorded.
+// One replay a step; of a step of several micro-batches one for each of them, so that there are as many
+// graphs as shapes, not as there are combinations of shapes.
 class GraphEngine : public CountingEngine {
  public:
   using CountingEngine::CountingEngine;
-  std::string name() const override { return "CUDA graph"; }
+  std::string name(const BatchSource& source) const override {
+    return source.capturable() ? "CUDA graph" : "eager (batches that keep their padding are not recorded)";
+  }
 
  protected:
-  void run(BatchSource& source, int64_t number) override {
-    const std::vector<int64_t> shape = source.shape(number);
-    if (shape.empty()) return run_eagerly(source, number);
-    const auto [found, first_time] = graphs_.try_emplace(shape);
-    if (first_time) return warm_up_for_capture([&] { run_eagerly(source, number); });
-    if (!found->second) {
-      auto graph = make_cuda_graph();
-      graph->capture([&] { run_eagerly(source, number); });
-      found->second = std::move(graph);
+  void run(BatchSource& source) override {
+    if (!source.capturable()) return run_eagerly(source);
+    if (source.micro_batches() == 1) {
+      return graphs_.run(source.shape(0), [&] { step_.whole(source.batch(0, counter_)); });
     }
-    found->second->replay();
+    step_.begin();
+    for (int64_t m = 0; m < source.micro_batches(); ++m) {
+      std::vector<int64_t> shape = source.shape(m);
+      shape.push_back(m);
+      graphs_.run(shape, [&] { step_.part(source.batch(m, counter_), source.rows()); });
+    }
+    step_.end(source.rows());
   }
 
  private:
-  std::map<std::vector<int64_t>, std::unique_ptr<CudaGraph>> graphs_;
+  GraphPerShape graphs_;
 };
 
 }  // namespace
@@ -175,16 +198,18 @@ std::string find_bad_tensor(const Encoder& model, TrainState& state, std::span<c
   }
   state.step.fill_(step);
   state.flat.gradients.zero_();
+  seed_device_generator(state.step.device(), seed, kDrawsPerStep * static_cast<uint64_t>(step));
   std::string found;
   for (const auto& batch : micro_batches) {
     Forward f = training_forward(state, seed);
     f.probe = [&](const std::string& name, const Tensor& x) {
       if (found.empty() && bad(x)) found = "output of " + name;
     };
-    const Tensor loss = cross_entropy(model.forward(batch, f), batch.labels).loss;
-    if (found.empty() && bad(loss)) found = "loss";
+    const Tensor logits = model.forward(batch, f);
+    const CrossEntropy ce = cross_entropy(logits, batch.labels, 1.0);
+    if (found.empty() && bad(ce.loss)) found = "loss";
     if (!found.empty()) return found;
-    loss.backward();
+    logits.backward(ce.gradient);
   }
   // Backward runs from the head to the embedding: the last bad gradient in the order of the model was made
   // first.

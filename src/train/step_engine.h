@@ -39,7 +39,7 @@ TrainState make_train_state(torch::nn::Module& model, const torch::Device& devic
 class StepEngine {
  public:
   virtual ~StepEngine() = default;
-  virtual std::string name() const = 0;  // for the log and `lra doctor`
+  virtual std::string name(const BatchSource& source) const = 0;  // how it will run that source's steps
   // One update from the micro-batches of the next step; their mean loss counts every example once. Called by
   // one thread.
   virtual void step(BatchSource& source) = 0;

@@ -81,24 +81,21 @@ class Trainer {
         task_(find_task(config_.task)),
         train_(session_.open("train")),
         val_(session_.open("val")),
-        folder_(request_.run,
-                request_.mode),  // after everything that may refuse: --force removes the old run
+        folder_(claim_folder()),  // after everything that may refuse: --force removes the old run
         state_(make_train_state(*session_.model, session_.device, torch::kFloat,
                                 session_.model->compute_type())),
         writer_(folder_.path(), state_.flat) {}
 
   Json run() {
-    check_memory();
     prepare();
     const TrainConfig& t = config_.train;
-    const bool capturable = find_model(config_.model).info().capturable;
-    auto engine = make_engine(capturable ? EngineKind::kGraph : EngineKind::kEager, *session_.model, state_,
+    auto engine = make_engine(capturable() ? EngineKind::kGraph : EngineKind::kEager, *session_.model, state_,
                               {t.beta1, t.beta2, t.epsilon, t.weight_decay, t.clip},
                               {t.schedule, t.learning_rate, t.warmup, t.steps}, seed());
     auto source = make_source(train_, loader_options(), run_.step, session_.device, t.device_data_mb << 20);
     info("{} on {}: {} parameters, {} steps of {} examples, {}, {}, engine {}, {}", config_.model,
          config_.task, session_.model->parameter_count(), t.last_step(), t.batch, session_.device.str(),
-         config_.dtype, engine->name(), source->description());
+         config_.dtype, engine->name(*source), source->description());
     Progress progress("step", t.last_step(), "steps", run_.step);
     loop(*engine, *source, progress);
     progress.finish(run_.step);
@@ -110,34 +107,37 @@ class Trainer {
 
  private:
   uint64_t seed() const { return static_cast<uint64_t>(config_.seed); }
+  bool capturable() const { return find_model(config_.model).info().capturable; }
   LoaderOptions loader_options() const {
     return {config_.train.batch, config_.train.micro_batches, seed(), session_.model->layout(),
             config_.train.shuffle == "batches"};
   }
   std::string config_hash() { return sha256_hex(to_yaml(config_.tree())); }
 
-  // Before the run rather than in the middle of it: whether an average batch fits, and whether the largest
-  // would.
+  RunFolder claim_folder() const {
+    check_memory();
+    return RunFolder(request_.run, request_.mode);
+  }
+
+  // Before the run rather than in the middle of it: which examples a step has is known, so its largest
+  // micro-batch is, too.
   void check_memory() const {
-    if (session_.device.is_cpu()) return;
-    const EncoderConfig& e = config_.encoder;
-    const int64_t rows = config_.train.batch / config_.train.micro_batches,
-                  free = free_device_memory(session_.device);
-    const int64_t state = 18 * session_.model->parameter_count();
-    const int64_t tokens = train_.total_tokens() * (train_.has_second() ? 2 : 1);
-    const int64_t average = state + activation_bytes(config_, rows * (tokens / train_.size() + 1));
-    const int64_t largest =
-        state + activation_bytes(config_, rows * e.positions_count() * (train_.has_second() ? 2 : 1));
+    const bool cuda = session_.device.is_cuda();
+    const LoaderOptions options = loader_options();
+    const bool resident = cuda && options.layout.packed && options.layout.filled_to == 0;
+    const int64_t granted = config_.train.device_data_mb << 20,
+                  data = resident ? std::min(granted, DeviceDataset::bytes_of(train_)) : 0;
+    const int64_t needed = state_bytes(config_, session_.model->parameter_count()) + data +
+                           activation_bytes(config_,
+                                            largest_micro_batch(train_, options, config_.train.last_step())),
+                  free = cuda ? free_device_memory(session_.device) : free_host_memory();
     const auto gigabytes = [](int64_t bytes) { return static_cast<double>(bytes) / 1e9; };
-    if (average > free) {
-      fail("memory",
-           "a step needs about {:.1f} GB, {} has {:.1f} GB free. Raise train.micro_batches or lower "
-           "train.batch.",
-           gigabytes(average), session_.device.str(), gigabytes(free));
-    }
-    if (largest > free) {
-      warn("a batch of rows of the greatest length would need about {:.1f} GB, {} has {:.1f} GB free",
-           gigabytes(largest), session_.device.str(), gigabytes(free));
+    if (needed > free) {
+      fail(
+          "memory",
+          "the largest step needs about {:.1f} GB, {} has {:.1f} GB free. Raise train.micro_batches or lower "
+          "train.batch.",
+          gigabytes(needed), session_.device.str(), gigabytes(free));
     }
   }
 
@@ -345,6 +345,7 @@ class Trainer {
     options.batch = config_.train.eval_batch;
     options.device = session_.device;
     options.copies = state_.copies;
+    options.capturable = capturable();
     return options;
   }
 

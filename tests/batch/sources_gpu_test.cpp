@@ -1,14 +1,43 @@
 // The three sources must train alike: the same examples at every step, however they reach the device.
 #include <gtest/gtest.h>
 
+#include "base/log.h"
 #include "batch/sources.h"
 #include "support/models.h"
 #include "support/temp_dir.h"
 #include "support/test_device.h"
+#include "tasks/task.h"
 #include "train/step_engine.h"
 
 namespace lra {
 namespace {
+
+using MakeSource = std::function<std::unique_ptr<BatchSource>(const LoaderOptions&)>;
+
+// Losses of the first steps, fed by a source on `device`.
+std::vector<double> losses_of(const char* model, const EncoderConfig& c, const torch::Device& device,
+                              LoaderOptions options, int steps, const MakeSource& make_source_of) {
+  auto encoder = small_encoder(find_model(model), c);
+  TrainState state = make_train_state(*encoder, device, torch::kFloat, torch::kFloat);
+  auto engine = make_engine(EngineKind::kGraph, *encoder, state, {}, {"constant", 1e-3, 0, 100}, 4);
+  options.layout = encoder->layout();
+  const std::unique_ptr<BatchSource> source = make_source_of(options);
+  std::vector<double> out;
+  for (int i = 0; i < steps; ++i) {
+    state.sums.zero_();
+    engine->step(*source);
+    out.push_back(state.sums[0].item<double>());
+  }
+  return out;
+}
+
+void expect_near(const std::vector<double>& ours, const std::vector<double>& expected) {
+  ASSERT_EQ(ours.size(), expected.size());
+  for (size_t i = 0; i < ours.size(); ++i) EXPECT_NEAR(ours[i], expected[i], 1e-3) << "step " << i;
+}
+
+// On the emulator softmax attention is the CPU's, which knows no positions behind the last row.
+const char* model_for(const TestDevice& device) { return device.emulated() ? "linear" : "transformer"; }
 
 class SourcesGpuTest : public testing::Test {
  protected:
@@ -28,39 +57,18 @@ class SourcesGpuTest : public testing::Test {
     data_.emplace(dir_.path() / "train.safetensors");
   }
 
-  // Losses of ten steps.
-  template <class Make>
-  std::vector<double> losses(const Make& make_source_of) {
-    return device_.run([&] { return losses_there(make_source_of); });
-  }
-
-  static void expect_near(const std::vector<double>& ours, const std::vector<double>& expected) {
-    ASSERT_EQ(ours.size(), expected.size());
-    for (size_t i = 0; i < ours.size(); ++i) EXPECT_NEAR(ours[i], expected[i], 1e-3) << "step " << i;
+  std::vector<double> losses(const MakeSource& make_source_of) {
+    EncoderConfig c = small_config();
+    c.attention_dropout = 0;
+    return device_.run([&] {
+      return losses_of(model_for(device_), c, device_, {.batch = 12, .micro_batches = 2, .seed = 5}, 10,
+                       make_source_of);
+    });
   }
 
   const TestDevice device_;
   TempDir dir_;
   std::optional<Dataset> data_;
-
- private:
-  template <class Make>
-  std::vector<double> losses_there(const Make& make_source_of) {
-    EncoderConfig c = small_config();
-    c.attention_dropout = 0;
-    // On the emulator softmax attention is the CPU's, which knows no positions behind the last row.
-    auto encoder = small_encoder(find_model(device_.emulated() ? "linear" : "transformer"), c);
-    TrainState state = make_train_state(*encoder, device_, torch::kFloat, torch::kFloat);
-    auto engine = make_engine(EngineKind::kGraph, *encoder, state, {}, {"constant", 1e-3, 0, 100}, 4);
-    const std::unique_ptr<BatchSource> source = make_source_of(LoaderOptions{12, 2, 5, encoder->layout()});
-    std::vector<double> out;
-    for (int i = 0; i < 10; ++i) {
-      state.sums.zero_();
-      engine->step(*source);
-      out.push_back(state.sums[0].item<double>());
-    }
-    return out;
-  }
 };
 
 TEST_F(SourcesGpuTest, GatheredOnTheDeviceGiveTheLossesOfTheHost) {
@@ -79,6 +87,37 @@ TEST_F(SourcesGpuTest, ThroughBuffersOfFixedSizeGiveTheLossesOfTheHost) {
       losses([&](const LoaderOptions& o) { return std::make_unique<StagedSource>(*data_, o, 0, device_); });
   expect_near(staged, host);
 }
+
+class TaskSourcesGpuTest : public testing::TestWithParam<std::string> {};
+
+// Whatever a task's examples are like: one document or two, of one length or of many.
+TEST_P(TaskSourcesGpuTest, TrainsFromTheDevicesMemoryAsOnTheCpu) {
+  set_log_level(LogLevel::kQuiet);
+  const TempDir folder;
+  MakeRequest request;
+  request.size = "tiny";
+  request.counts = SplitCounts{20, 4, 4};
+  const Dataset data = make_data(find_task(GetParam()), folder.path(), request).open("train");
+  const DatasetInfo& info = data.info();
+  EncoderConfig c = small_config();
+  c.attention_dropout = 0;
+  c.vocab_size = info.vocab_size, c.num_classes = info.num_classes, c.max_length = info.max_length;
+  c.two_inputs = data.has_second(), c.pad_id = info.pad_id;
+  const TestDevice device;
+  const LoaderOptions options{.batch = 3, .seed = 5};
+  const auto cpu = losses_of(model_for(device), c, torch::kCPU, options, 3, [&](const LoaderOptions& o) {
+    return std::make_unique<LoaderSource>(data, o, 0, torch::kCPU);
+  });
+  const auto resident = device.run([&] {
+    return losses_of(model_for(device), c, device, options, 3, [&](const LoaderOptions& o) {
+      return std::make_unique<ResidentSource>(data, o, device);
+    });
+  });
+  expect_near(resident, cpu);
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, TaskSourcesGpuTest, testing::ValuesIn(Registry<Task>::instance().names()),
+                         [](const auto& entry) { return entry.param; });
 
 }  // namespace
 }  // namespace lra

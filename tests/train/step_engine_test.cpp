@@ -54,12 +54,17 @@ TEST(StepEngineTest, MicroBatchesGiveTheResultOfTheLargeBatchDropoutIncluded) {
 // Adam with decoupled weight decay as the arena's code defines it, number by number.
 TEST(StepEngineTest, UpdatesAreThoseOfTheDefinition) {
   const OptimizerConfig o;
-  Rig s;
+  EncoderConfig c = small_config();
+  c.dropout = c.attention_dropout = 0;
+  Rig s(torch::kDouble, o, c), other(torch::kDouble, o, c);
   const Batch batch = random_batch({12, 12});
   Tensor p = s.state.flat.parameters.clone(), m = torch::zeros_like(p), v = torch::zeros_like(p);
   for (int64_t step = 0; step < 5; ++step) {
+    other.state.flat.parameters.copy_(p);
+    other.state.flat.gradients.zero_();
+    (torch::cross_entropy_loss(other.encoder->forward(batch, {}), batch.labels)).backward();
+    const Tensor g = other.state.flat.gradients;
     s.step({batch});
-    const Tensor g = s.state.flat.gradients;
     const double lr = kSchedule.at(step), t = static_cast<double>(step + 1);
     m = o.beta1 * m + (1 - o.beta1) * g;
     v = o.beta2 * v + (1 - o.beta2) * g * g;

@@ -10,16 +10,6 @@ namespace {
 
 using torch::Tensor;
 
-// 64 sizes at most: 1 % of the positions are left over on average, and a task meets a dozen of them.
-constexpr int64_t kBuckets = 64, kBucketMultiple = 128;
-constexpr int64_t kTailRow = 256;
-
-int64_t round_up(int64_t x, int64_t multiple) { return (x + multiple - 1) / multiple * multiple; }
-
-int64_t bucket_step(int64_t max_positions) {
-  return std::max(kBucketMultiple, round_up((max_positions + kBuckets - 1) / kBuckets, kBucketMultiple));
-}
-
 Tensor uploaded(const void* numbers, int64_t size, torch::Dtype type, const torch::Device& device) {
   const Tensor host =
       torch::from_blob(const_cast<void*>(numbers), {size}, torch::TensorOptions().dtype(type));
@@ -66,33 +56,27 @@ int64_t DeviceDataset::bytes() const {
   return sum;
 }
 
-DeviceSource::DeviceSource(const Dataset& data, const DeviceDataset& on_device, const LoaderOptions& options)
-    : data_(data), on_device_(on_device), options_(options) {
-  TORCH_CHECK(options.layout.packed, "[gather] rows are packed, the options ask for padding");
+int64_t DeviceDataset::bytes_of(const Dataset& data) {
+  int64_t bytes = 0;
   for (const bool second : {false, true}) {
     if (second && !data.has_second()) break;
-    Lengths& lengths = lengths_[second];
-    lengths = {length(0, second), length(0, second)};
-    for (int64_t i = 1; i < data.size(); ++i) {
-      lengths.shortest = std::min(lengths.shortest, length(i, second));
-      lengths.longest = std::max(lengths.longest, length(i, second));
-    }
-    TORCH_CHECK(
-        lengths.longest < (int64_t{1} << 24) && bucket_step(max_positions(second)) * kBuckets <= INT32_MAX,
-        "[gather] rows of ", lengths.longest, " positions in micro-batches of ",
-        max_positions(second) / lengths.longest, " are too long to count; use more micro-batches");
+    const auto tokens_of = [&](int64_t i) { return second ? data.tokens2(i) : data.tokens(i); };
+    int64_t tokens = 0;
+    for (int64_t i = 0; i < data.size(); ++i) tokens += tokens_of(i).size();
+    bytes += tokens * tokens_of(0).width() + 8 * (data.size() + 1);
+    if (data.has_places() && !second) bytes += tokens * data.places(0).width();
   }
+  return bytes + 8 * data.size();
+}
+
+DeviceSource::DeviceSource(const Dataset& data, const DeviceDataset& on_device, const LoaderOptions& options)
+    : data_(data), on_device_(on_device), options_(options), sizes_(data, options) {
+  TORCH_CHECK(options.layout.packed, "[gather] rows are packed, the options ask for padding");
 }
 
 int64_t DeviceSource::length(int64_t example, bool second) const {
   const int64_t tokens = second ? data_.tokens2(example).size() : data_.length(example);
   return tokens + (options_.layout.cls ? 1 : 0);
-}
-
-// Of the largest micro-batch, so that all of them have the same few capacities.
-int64_t DeviceSource::max_positions(bool second) const {
-  const int64_t rows = (options_.batch + options_.micro_batches - 1) / options_.micro_batches;
-  return rows * lengths_[second].longest;
 }
 
 int64_t DeviceSource::positions(int64_t step, int64_t micro_batch, bool second) const {
@@ -104,8 +88,7 @@ int64_t DeviceSource::positions(int64_t step, int64_t micro_batch, bool second) 
 }
 
 int64_t DeviceSource::capacity(int64_t step, int64_t micro_batch, bool second) const {
-  const int64_t filled = positions(step, micro_batch, second);
-  return lengths_[second].fixed() ? filled : bucket(filled, max_positions(second));
+  return sizes_.capacity(positions(step, micro_batch, second), second);
 }
 
 int64_t DeviceSource::real_tokens(int64_t step, int64_t micro_batch) const {
@@ -114,34 +97,27 @@ int64_t DeviceSource::real_tokens(int64_t step, int64_t micro_batch) const {
   return data_.has_second() ? first + positions(step, micro_batch, true) - cls : first;
 }
 
-int64_t DeviceSource::bucket(int64_t positions, int64_t max_positions) {
-  return round_up(positions, bucket_step(max_positions));
-}
-
 Sequences DeviceSource::gather_document(const Tensor& step, int64_t micro_batch, int64_t capacity,
                                         bool second, const Tensor& labels) const {
-  const Lengths& lengths = lengths_[second];
   const DeviceDataset::Document& document = on_device_.document(second);
   const int64_t first = first_row(micro_batch), rows = first_row(micro_batch + 1) - first;
-  const int64_t least = rows * lengths.shortest;
-  TORCH_CHECK(lengths.fixed() ? capacity == least : capacity >= least, "[gather] ", rows, " rows of ",
-              lengths.shortest, " to ", lengths.longest, " positions cannot have a capacity of ", capacity);
-  // No more is left over than one bucket's step (capacity()), and no tail row is longer than the longest row.
-  const int64_t tail_row_length = std::min(kTailRow, lengths.longest);
-  const int64_t left = std::min(capacity - least, bucket_step(max_positions(second)));
-  const int64_t tail_rows = (left + tail_row_length - 1) / tail_row_length;
+  const int64_t least = rows * sizes_.shortest(second), longest = sizes_.longest(second);
+  const bool fixed = sizes_.fixed(second);
+  TORCH_CHECK(fixed ? capacity == least : capacity >= least, "[gather] ", rows, " rows of ",
+              sizes_.shortest(second), " to ", longest, " positions cannot have a capacity of ", capacity);
+  const Tail tail = sizes_.tail(rows, capacity, second);
 
   const auto long_type = step.options(), int_type = long_type.dtype(torch::kInt);
   Sequences out;
   out.tokens = torch::empty({capacity}, int_type);
   out.rows.slots = torch::empty({capacity}, long_type);
-  out.rows.offsets = torch::empty({rows + 1 + tail_rows}, int_type);
+  out.rows.offsets = torch::empty({rows + 1 + tail.rows}, int_type);
   out.rows.lengths = torch::empty({rows}, int_type);
   out.rows.count = rows;
   out.rows.positions = capacity;
-  out.rows.longest = lengths.longest;
-  out.rows.pitch = lengths.fixed() ? lengths.longest : 0;
-  out.rows.full = lengths.fixed();
+  out.rows.longest = longest;
+  out.rows.pitch = fixed ? longest : 0;
+  out.rows.full = fixed;
   out.rows.gaps = document.places.defined();
   const Tensor starts = torch::empty({rows}, long_type);
 
@@ -158,7 +134,7 @@ Sequences DeviceSource::gather_document(const Tensor& step, int64_t micro_batch,
   a.seed = options_.seed, a.frozen = options_.frozen();
   a.cls = options_.layout.cls, a.cls_id = static_cast<int32_t>(options_.layout.cls_id);
   a.capacity = capacity;
-  a.tail_rows = tail_rows, a.tail_row_length = tail_row_length;
+  a.tail_rows = tail.rows, a.tail_row_length = tail.row_length;
   a.starts = starts.mutable_data_ptr<int64_t>();
   a.out_tokens = out.tokens.mutable_data_ptr<int32_t>();
   a.out_slots = out.rows.slots.mutable_data_ptr<int64_t>();

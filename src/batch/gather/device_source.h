@@ -10,7 +10,7 @@
 // Rows are those of Loader with the same options, packed. The buffer has one of a few sizes; what the rows
 // leave of it is cut into tail rows: token 0, slots of the row after the batch's last.
 #pragma once
-#include "batch/loader.h"
+#include "batch/buffer_sizes.h"
 
 namespace lra {
 
@@ -30,6 +30,7 @@ class DeviceDataset {
   const Document& document(bool second) const { return second ? second_ : first_; }
   const torch::Tensor& labels() const { return labels_; }  // int64 [N]
   int64_t bytes() const;                                   // of device memory
+  static int64_t bytes_of(const Dataset& data);            // the same, beforehand
 
  private:
   Document first_, second_;
@@ -47,9 +48,6 @@ class DeviceSource {
   int64_t capacity(int64_t step, int64_t micro_batch, bool second) const;
   int64_t real_tokens(int64_t step, int64_t micro_batch) const;  // without CLS, both documents
 
-  // `positions` rounded up to one of at most 64 sizes, multiples of 128.
-  static int64_t bucket(int64_t positions, int64_t max_positions);
-
   // The batch of step `step` (int64 [1] on the device), in buffers of capacity() positions; second_capacity
   // is not looked at where the task has one document. Batch::real_tokens stays 0: the host alone cannot know
   // it here.
@@ -57,23 +55,17 @@ class DeviceSource {
                int64_t second_capacity) const;
 
  private:
-  // Lengths of one document's rows, CLS included.
-  struct Lengths {
-    int64_t shortest = 0, longest = 0;
-    bool fixed() const { return shortest == longest; }
-  };
   int64_t first_row(int64_t micro_batch) const {
     return micro_batch * options_.batch / options_.micro_batches;
   }
   int64_t length(int64_t example, bool second) const;
-  int64_t max_positions(bool second) const;
   Sequences gather_document(const torch::Tensor& step, int64_t micro_batch, int64_t capacity, bool second,
                             const torch::Tensor& labels) const;
 
   const Dataset& data_;
   const DeviceDataset& on_device_;
   LoaderOptions options_;
-  Lengths lengths_[2];  // of the first and second document
+  BufferSizes sizes_;
 };
 
 }  // namespace lra

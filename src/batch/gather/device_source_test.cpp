@@ -28,19 +28,6 @@ Dataset two_documents() {
   return data;
 }
 
-TEST(DeviceSourceTest, BucketsAreFewHoldTheirPositionsAndAreMultiplesOf128) {
-  for (const int64_t most : {1, 100, 4096, 32 * 4001, 1000000}) {
-    std::set<int64_t> sizes;
-    for (int64_t positions = 1; positions <= most; positions += 1 + most / 5000) {
-      const int64_t size = DeviceSource::bucket(positions, most);
-      EXPECT_GE(size, positions);
-      EXPECT_EQ(size % 128, 0);
-      sizes.insert(size);
-    }
-    EXPECT_LE(sizes.size(), 64u) << most;
-  }
-}
-
 TEST(DeviceSourceTest, CountsThePositionsOfBothDocuments) {
   const Dataset data = two_documents();
   const DeviceDataset on_device(data, torch::kCPU);
