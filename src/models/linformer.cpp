@@ -64,7 +64,8 @@ class ProjectedAttention : public QkvMixer {
 
  protected:
   Tensor mix(const Tensor& qkv, const Forward& f) const override {
-    return attend(qkv.select(1, 0), qkv.narrow(1, 1, 2).flatten(1), f.rows, f);
+    const auto parts = qkv.split_with_sizes({1, 2}, 1);  // whose gradients are joined in one pass
+    return attend(parts[0].squeeze(1), parts[1].flatten(1), f.rows, f);
   }
   Tensor mix_reference(const Row& row, const Forward& f) const override {
     const Tensor projection = e_.narrow(0, 0, row.length).t();  // [k, n]
@@ -77,9 +78,9 @@ class ProjectedAttention : public QkvMixer {
  private:
   // q: [·, H, P] at the positions of `at`, kv: [T, 2·H·P] at those of `rows`
   Tensor attend(const Tensor& q, const Tensor& kv, const Rows& rows, const Forward& at) const {
-    const Tensor heads = project_rows(kv, e_, rows).view({-1, 2, heads_, q.size(2)});  // [B·k, 2, H, P]
+    const auto heads = project_rows(kv, e_, rows).view({-1, 2, heads_, q.size(2)}).unbind(1);  // [B·k, H, P]
     CrossAttentionInput in;
-    in.q = q, in.k = heads.select(1, 0), in.v = heads.select(1, 1);
+    in.q = q, in.k = heads[0], in.v = heads[1];
     in.queries = at.rows, in.keys = short_rows(rows, e_.size(1));
     in.scale = 1.0 / std::sqrt(static_cast<double>(q.size(2)));
     in.dropout = weight_dropout(at);

@@ -48,42 +48,140 @@ int64_t max_blocks(const EncoderConfig& c, const SinkhornOptions& o) {
   return (c.max_length + o.block - 1) / o.block;
 }
 
+// The blocks of all rows as one tensor [B, G·b, …], zeros where a block has no position. Rows that are all of
+// one length and end with a block are looked at where they are; others are gathered.
+struct BlockGrid {
+  int64_t rows, blocks, size;     // B, G, b
+  int64_t lead = -1, length = 0;  // of every row, where they are looked at
+  // Else: the position of a cell, the cell of a position, and whether there is one (0 or 1).
+  Tensor position = {}, cell = {};  // int64 [B·G·b], [T]
+  Tensor filled = {}, inside = {};  // [B·G·b, 1, 1], [T, 1, 1]
+
+  bool looks() const { return lead >= 0; }
+
+  // Parts first … first + count − 1 of qkv [T, 3, H, P]: [B, G·b, count, H, P]
+  Tensor cells(const Tensor& qkv, int64_t first, int64_t count) const {
+    if (looks()) return view(qkv).narrow(2, first, count);
+    const Tensor found = qkv.narrow(1, first, count).index_select(0, position) * filled.unsqueeze(-1);
+    return found.view({rows, blocks * size, count, qkv.size(2), qkv.size(3)});
+  }
+
+  // What keys and values of cells [B, G·b, 2, H, P] give to qkv.
+  Tensor gradient(const Tensor& d, const Tensor& qkv) const {
+    Tensor d_qkv = torch::empty_like(qkv);
+    d_qkv.narrow(1, 0, 1).zero_();
+    if (looks()) {
+      view(d_qkv).narrow(2, 1, 2).copy_(d);
+      d_qkv.view({rows, length, -1}).narrow(1, 0, lead).zero_();
+    } else {
+      Tensor into = d_qkv.narrow(1, 1, 2);
+      at::mul_out(into, d.flatten(0, 1).index_select(0, cell), inside.unsqueeze(-1));
+    }
+    return d_qkv;
+  }
+  // The same of the sums of each block's keys [B, G, H, P], added to what is there.
+  void add_gradient(Tensor d_qkv, const Tensor& d_sums) const {
+    if (looks()) {
+      view(d_qkv).select(2, 1).unflatten(1, {blocks, size}).add_(d_sums.unsqueeze(2));
+    } else {
+      const Tensor block = torch::floor_divide(cell, size);
+      d_qkv.select(1, 1).addcmul_(d_sums.flatten(0, 1).index_select(0, block), inside);
+    }
+  }
+
+ private:
+  Tensor view(const Tensor& qkv) const {  // [B, G·b, 3, H, P]
+    return qkv.view({rows, length, 3, qkv.size(2), qkv.size(3)}).narrow(1, lead, blocks * size);
+  }
+};
+
+BlockGrid block_grid(const Rows& all, const RowBlocks& blocks, int64_t b, int64_t lead, torch::Dtype type) {
+  BlockGrid grid{all.count, blocks.count, b};
+  if (all.full && all.count * all.longest == all.positions && (all.longest - lead) % b == 0) {
+    grid.lead = lead, grid.length = all.longest;
+    return grid;
+  }
+  const Tensor place = blocks.start + torch::arange(blocks.count * b, blocks.start.options());
+  const Tensor there = (place < blocks.end).flatten();
+  grid.position = torch::minimum(place, blocks.end - 1).flatten().to(torch::kLong);
+  grid.filled = there.to(type).view({-1, 1, 1});
+  // Cells without a position name one behind the last.
+  const Tensor to = torch::where(there, grid.position, torch::full_like(grid.position, all.positions));
+  const auto by_position = [&](const Tensor& by_cell) {
+    std::vector<int64_t> shape = by_cell.sizes().vec();
+    shape[0] = all.positions + 1;
+    return torch::zeros(shape, by_cell.options()).index_copy_(0, to, by_cell).narrow(0, 0, all.positions);
+  };
+  grid.cell = by_position(torch::arange(to.size(0), to.options()));
+  grid.inside = by_position(torch::ones_like(grid.filled));
+  return grid;
+}
+
+// Between the two passes of an autograd function.
+void save_grid(AutogradContext& context, const BlockGrid& g) {
+  auto& data = context.saved_data;
+  data["grid"] = std::vector<int64_t>{g.rows, g.blocks, g.size, g.lead, g.length};
+  data["position"] = g.position, data["cell"] = g.cell, data["filled"] = g.filled, data["inside"] = g.inside;
+}
+BlockGrid saved_grid(AutogradContext& context) {
+  auto& data = context.saved_data;
+  const auto n = data["grid"].toIntVector();
+  return {n[0],
+          n[1],
+          n[2],
+          n[3],
+          n[4],
+          data["position"].toTensor(),
+          data["cell"].toTensor(),
+          data["filled"].toTensor(),
+          data["inside"].toTensor()};
+}
+
+// Sums of the keys of each block, [B, G, H, P], and qkv as it is, for all that comes after: its gradient is
+// then complete on the way back, and theirs is added into it.
+class BlockSums : public torch::autograd::Function<BlockSums> {
+ public:
+  static variable_list forward(AutogradContext* context, const Tensor& qkv, const BlockGrid& grid) {
+    save_grid(*context, grid);
+    return {grid.cells(qkv, 1, 1).squeeze(2).unflatten(1, {grid.blocks, grid.size}).sum(2), qkv};
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const Tensor d_qkv = gradients[1].contiguous();
+    saved_grid(*context).add_gradient(d_qkv, gradients[0]);
+    return {d_qkv, {}};
+  }
+};
+
 // Σ_j P_ij [k_j, v_j], j over the blocks of a row: [B·G·b, 2, H, P] from qkv [T, 3, H, P] and P [B, H, G, G].
-// On the way back blocks are gathered again instead of kept.
+// On the way back blocks are brought together again instead of kept.
 class MixedBlocks : public torch::autograd::Function<MixedBlocks> {
  public:
-  // at, valid [B·G·b]: a block's positions, and whether they are there.
-  static Tensor forward(AutogradContext* context, const Tensor& qkv, const Tensor& matrix, const Tensor& at,
-                        const Tensor& valid) {
-    context->save_for_backward({qkv, matrix, at, valid});
-    return by_position(torch::matmul(matrix, by_head(gathered(qkv, at, valid), matrix)), qkv.size(3));
+  static Tensor forward(AutogradContext* context, const Tensor& qkv, const Tensor& matrix,
+                        const BlockGrid& grid) {
+    context->save_for_backward({qkv, matrix});
+    save_grid(*context, grid);
+    return by_position(torch::matmul(matrix, by_head(grid.cells(qkv, 1, 2), grid)), qkv.size(3))
+        .flatten(0, 1);
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto saved = context->get_saved_variables();
-    const Tensor &qkv = saved[0], &matrix = saved[1], &at = saved[2], &valid = saved[3];
-    const Tensor above = by_head(gradients[0], matrix);
-    const Tensor d_matrix = torch::matmul(above, by_head(gathered(qkv, at, valid), matrix).transpose(2, 3));
-    const Tensor d_kv =
-        by_position(torch::matmul(matrix.transpose(2, 3), above), qkv.size(3)) * valid.unsqueeze(-1);
-    const Tensor d_qkv = torch::zeros_like(qkv);
-    d_qkv.narrow(1, 1, 2).index_add_(0, at, d_kv);
-    return {d_qkv, d_matrix, {}, {}};
+    const Tensor &qkv = saved[0], &matrix = saved[1];
+    const BlockGrid grid = saved_grid(*context);
+    const Tensor above = by_head(gradients[0].unflatten(0, {grid.rows, grid.blocks * grid.size}), grid);
+    const Tensor d_matrix = torch::matmul(above, by_head(grid.cells(qkv, 1, 2), grid).transpose(2, 3));
+    const Tensor d = torch::matmul(matrix.transpose(2, 3), above);
+    return {grid.gradient(by_position(d, qkv.size(3)), qkv), d_matrix, {}};
   }
 
  private:
-  // [B·G·b, 2, H, P]
-  static Tensor gathered(const Tensor& qkv, const Tensor& at, const Tensor& valid) {
-    return qkv.narrow(1, 1, 2).index_select(0, at) * valid.unsqueeze(-1);
+  // [B, G·b, 2, H, P] → [B, H, G, b, 2, P], the last three as one
+  static Tensor by_head(const Tensor& x, const BlockGrid& grid) {
+    return x.unflatten(1, {grid.blocks, grid.size}).permute({0, 4, 1, 2, 3, 5}).flatten(3);
   }
-  // [B·G·b, 2, H, P] → [B, H, G, b, 2, P], the last three as one
-  static Tensor by_head(const Tensor& x, const Tensor& matrix) {
-    const int64_t B = matrix.size(0), H = matrix.size(1), G = matrix.size(2);
-    return x.reshape({B, G, -1, 2, H, x.size(3)}).permute({0, 4, 1, 2, 3, 5}).reshape({B, H, G, -1});
-  }
+  // and back, as a view
   static Tensor by_position(const Tensor& x, int64_t P) {
-    const int64_t B = x.size(0), H = x.size(1), G = x.size(2);
-    return x.view({B, H, G, -1, 2, P}).permute({0, 2, 3, 4, 1, 5}).reshape({-1, 2, H, P});
+    return x.unflatten(3, {-1, 2, P}).permute({0, 2, 3, 4, 1, 5}).flatten(1, 2);
   }
 };
 
@@ -99,9 +197,13 @@ class SinkhornAttention : public QkvMixer {
   }
 
  protected:
-  Tensor mix(const Tensor& qkv, const Forward& f) const override {
+  Tensor mix(const Tensor& projected, const Forward& f) const override {
     const int64_t b = options_.block, lead = open_ ? 1 : 0, B = f.rows.count;
     const RowBlocks rows = row_blocks(f.rows, b, lead);
+    const BlockGrid grid = block_grid(f.rows, rows, b, lead, projected.scalar_type());
+    const variable_list summed = BlockSums::apply(projected, grid);
+    const Tensor& qkv = summed[1];
+    const Tensor matrix = sorting_matrix(summed[0], rows, f).to(qkv.scalar_type());
     const int64_t pitch = rows.count * b;
     const Tensor first_side =
         (torch::arange(B, f.rows.offsets.options()) * pitch).unsqueeze(1) + rows.index * b;
@@ -122,11 +224,12 @@ class SinkhornAttention : public QkvMixer {
                           .low = -b};
     std::vector<IntervalBlocks> all = {blocks};
     if (open_) all.push_back(open_first(f.rows));
-    return interval_attention({.qkv = qkv,
-                               .rows = f.rows,
-                               .blocks = all,
-                               .dropout = weight_dropout(f),
-                               .side = {.at = {}, .kv = sorted_blocks(qkv, rows, f), .pitch = pitch}})
+    return interval_attention(
+               {.qkv = qkv,
+                .rows = f.rows,
+                .blocks = all,
+                .dropout = weight_dropout(f),
+                .side = {.at = {}, .kv = MixedBlocks::apply(qkv, matrix, grid), .pitch = pitch}})
         .out;
   }
 
@@ -158,17 +261,6 @@ class SinkhornAttention : public QkvMixer {
 
  private:
   Noise noise(const Forward& f) const { return {noise_site_, f.seed, f.step}; }
-
-  // Keys and values of the mixed blocks, [B·G·b, 2, H, P].
-  Tensor sorted_blocks(const Tensor& qkv, const RowBlocks& rows, const Forward& f) const {
-    const int64_t b = options_.block, B = f.rows.count, G = rows.count;
-    const Tensor place = rows.start + torch::arange(G * b, rows.start.options());  // [B, G·b]
-    const Tensor valid = (place < rows.end).to(qkv.scalar_type()).view({-1, 1, 1});
-    const Tensor at = torch::minimum(place, rows.end - 1).flatten().to(torch::kLong);
-    const Tensor sums =
-        (qkv.select(1, 1).index_select(0, at) * valid).view({B, G, b, heads_, qkv.size(3)}).sum(2);
-    return MixedBlocks::apply(qkv, sorting_matrix(sums, rows, f).to(qkv.scalar_type()), at, valid);
-  }
 
   // P [B, H, G, G] from sums of keys [B, G, H, P]; logarithms of it until the end.
   Tensor sorting_matrix(Tensor sums, const RowBlocks& rows, const Forward& f) const {

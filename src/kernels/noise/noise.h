@@ -1,7 +1,6 @@
 // Random numbers as tensors, each a pure function of counters, like dropout's (kernels/dropout/bits.h):
 // nothing is stored for the backward pass, a resumed run repeats itself, and what a row gets does not depend
-// on how rows are batched. Not for much of it: outside the CPU Philox runs as tensor operations, some hundred
-// launches however small the tensor.
+// on how rows are batched. Not for much of it: what is made of the words are tensor operations.
 //
 //   w = the first word of philox(seed, site·2^48 + step, index);   u = (⌊w / 2^9⌋ + ½) / 2^23
 #pragma once

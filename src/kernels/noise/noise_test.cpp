@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "base/philox.h"
-#include "kernels/portable.h"
 
 namespace lra {
 namespace {
@@ -18,13 +17,6 @@ TEST(NoiseTest, IsPhiloxOfItsCounters) {
         philox(0x123456789abcdefull, (uint64_t{21} << 48) | 5, index[i].item<int64_t>()).word[0];
     EXPECT_DOUBLE_EQ(u[i].item<double>(), ((word >> 9) + 0.5) / 8388608.0);
   }
-}
-
-TEST(NoiseTest, OtherDevicesDrawTheSameBits) {
-  const torch::Tensor index = torch::arange(1000, torch::kLong).view({10, 100}) * 0x3456789abcd;
-  const torch::Tensor ours = uniform_noise(index, noise(int64_t{3} << 33), torch::kFloat);
-  const PortablePath portable;
-  EXPECT_TRUE(torch::equal(ours, uniform_noise(index, noise(int64_t{3} << 33), torch::kFloat)));
 }
 
 TEST(NoiseTest, HasTheMomentsOfItsDistributions) {

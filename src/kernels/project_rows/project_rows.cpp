@@ -53,6 +53,49 @@ class CpuProjectRows : public torch::autograd::Function<CpuProjectRows> {
   }
 };
 
+// On a grid [B, L, W], by products in batches of rows.
+class GridProjectRows : public torch::autograd::Function<GridProjectRows> {
+ public:
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight, const Rows& rows) {
+    const Tensor grid = to_grid(x, rows), used = used_weight(weight, rows, x);
+    context->save_for_backward({x, weight});
+    save_rows(*context, rows);
+    return at::bmm(used.t().expand({grid.size(0), -1, -1}), grid).flatten(0, 1);
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto saved = context->get_saved_variables();
+    const Tensor &x = saved[0], &weight = saved[1];
+    const Rows rows = saved_rows(*context);
+    const Tensor grid = to_grid(x, rows), used = used_weight(weight, rows, x);
+    const int64_t B = grid.size(0), L = grid.size(1), K = used.size(1);
+    const Tensor d = gradients[0].contiguous().view({B, K, -1});
+    const Tensor d_x = from_grid(at::bmm(used.expand({B, -1, -1}), d), rows);
+    const ParameterGradient d_weight(weight);
+    if (d_weight.into.defined()) {
+      const Tensor into = d_weight.into.narrow(0, 0, L);
+      for (int64_t b = 0; b < B; b += kRowsAtOnce) {
+        const int64_t n = std::min(kRowsAtOnce, B - b);
+        into.add_(product(grid.narrow(0, b, n), d.narrow(0, b, n).transpose(1, 2), into).sum(0));
+      }
+    }
+    return {d_x, d_weight.result, {}};
+  }
+
+ private:
+  static constexpr int64_t kRowsAtOnce = 8;  // whose weight gradients are held at a time
+
+  static Tensor used_weight(const Tensor& weight, const Rows& rows, const Tensor& x) {
+    return weight.narrow(0, 0, rows.longest).to(x.scalar_type());  // [L, K]
+  }
+  // In the type of the parameter.
+  static Tensor product(const Tensor& a, const Tensor& b, const Tensor& like) {
+    const auto type = like.scalar_type();
+    if (a.scalar_type() == type) return at::bmm(a, b);
+    return a.is_cpu() ? at::bmm(a.to(type), b.to(type)) : at::bmm(a, b, type);
+  }
+};
+
 }  // namespace
 
 Tensor project_rows(const Tensor& x, const Tensor& weight, const Rows& rows) {
@@ -60,9 +103,7 @@ Tensor project_rows(const Tensor& x, const Tensor& weight, const Rows& rows) {
 }
 
 Tensor project_rows_grid(const Tensor& x, const Tensor& weight, const Rows& rows) {
-  const Tensor grid = to_grid(x, rows);                                           // [B, L, W]
-  const Tensor used = weight.narrow(0, 0, rows.longest).t().to(x.scalar_type());  // [K, L]
-  return torch::matmul(used, grid).flatten(0, 1);
+  return GridProjectRows::apply(x, weight, rows);
 }
 
 Tensor project_rows_reference(const Tensor& x, const Tensor& weight, const Rows& rows) {
