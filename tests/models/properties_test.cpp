@@ -91,14 +91,16 @@ TEST_P(ModelPropertyTest, BlockAndGradientsEqualTheBruteForceInDoublePrecision) 
   }
 }
 
-// Rows that have several of whatever pieces a model cuts them into, with CLS and without.
+// Rows that have several of whatever pieces a model cuts them into, with CLS and without; some of one length
+// that end with a piece.
 TEST_P(ModelPropertyTest, LongerRowsEqualTheBruteForce) {
   for (const char* pooling : {"cls", "mean"}) {
-    EncoderConfig c = small_config();
-    c.max_length = 80;
-    c.pooling = pooling;
-    BlockCase(model(), c, *model().small_options(), {70, 1, 33, 9}, true)
-        .expect_equal_to_the_brute_force(pooling);
+    for (const auto& lengths : {std::vector<int32_t>{70, 1, 33, 9}, {48, 48}, {49, 49}}) {
+      EncoderConfig c = small_config();
+      c.max_length = 80;
+      c.pooling = pooling;
+      BlockCase(model(), c, *model().small_options(), lengths, true).expect_equal_to_the_brute_force(pooling);
+    }
   }
 }
 
