@@ -8,8 +8,9 @@ namespace lra {
 namespace {
 
 constexpr int64_t kPlaceMask = (int64_t{1} << 24) - 1;  // Rows::slot_of
-constexpr int kThreads = 256, kUnitRows = 8;
-constexpr int kAtOnce = 4;  // rows whose loads are in flight
+constexpr int kThreads = 256, kUnitRows = 4;
+constexpr int kAtOnce = 4;  // rows of a gradient whose loads are in flight
+constexpr int kBlocks = 3;  // that a multiprocessor holds
 
 // Which positions a block works on. A block is blockDim.y teams, whose threads have an octet of columns each;
 // a unit is kUnitRows positions for each team. With a position table these are one place of kUnitRows rows of
@@ -50,58 +51,69 @@ struct Units {
   }
 };
 
-// kAligned: rows of activations lie on 16 bytes; kParameters: rows of parameters do. The table is read
-// through the processor's first cache, which holds most of 256 columns of 257 tokens: blocks of the same
-// columns run at the same time.
+// A unit's positions, their tokens and slots; −1: none.
+struct UnitRows {
+  int32_t r[kUnitRows], token[kUnitRows];
+  int64_t slot[kUnitRows];
+
+  __device__ void load(const EmbedArguments& a, const Units& units, int32_t unit) {
+#pragma unroll
+    for (int k = 0; k < kUnitRows; ++k) {
+      r[k] = units.position(unit, k);
+      token[k] = r[k] < 0 ? 0 : __ldg(a.tokens + r[k]);
+      slot[k] = r[k] < 0 ? 0 : __ldg(a.slots + r[k]);
+    }
+  }
+};
+
+// kAligned: rows of activations lie on 16 bytes; kParameters: rows of parameters do. As many blocks as there
+// is room for go through the units, tile of columns by tile: 256 columns of 257 tokens are most of what the
+// processor's first cache holds. Tokens are read a unit ahead.
 template <class T, bool kAligned, bool kParameters>
-__global__ __launch_bounds__(kThreads, sizeof(T) == 8 ? 2 : 3) void embed_kernel(EmbedArguments a,
-                                                                                 DropoutKeys keys) {
+__global__ __launch_bounds__(kThreads, sizeof(T) == 8 ? 2 : kBlocks) void embed_kernel(EmbedArguments a,
+                                                                                       DropoutKeys keys) {
   using A = Accumulator<T>;
-  const int c = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x) * kOctet,
-            width = static_cast<int>(a.D);
-  if (c >= width) return;
+  const int width = static_cast<int>(a.D), tile = static_cast<int>(blockDim.x) * kOctet;
   const bool drops = a.draw.rate.threshold;
   const uint64_t stream = drops ? dropout_stream(a.draw.site, *a.draw.step) : 0;
   const auto *table = static_cast<const A*>(a.table), *positions = static_cast<const A*>(a.positions);
-  const auto load = [&](const A* row) { return load_octet<kParameters>(row, c, width); };
   const Units units(a);
-  for (auto unit = static_cast<int32_t>(blockIdx.x); unit < units.count();
-       unit += static_cast<int32_t>(gridDim.x)) {
-    int32_t r[kUnitRows], id[kUnitRows];
+  const auto stride = static_cast<int32_t>(gridDim.x);
+  for (int c = static_cast<int>(threadIdx.x) * kOctet; c < width; c += tile) {
+    const auto load = [&](const A* row) { return load_octet<kParameters>(row, c, width); };
+    auto unit = static_cast<int32_t>(blockIdx.x);
+    UnitRows ahead;
+    if (unit < units.count()) ahead.load(a, units, unit);
+    for (; unit < units.count(); unit += stride) {
+      const UnitRows rows = ahead;
+      // The place of all rows, unless their slots say otherwise.
+      int32_t held = unit < units.in_rows && units.place(unit) < a.M ? units.place(unit) : 0;
+      A place[kOctet] = {};
+      if (positions) widen(load(positions + int64_t{held} * width), place);
+      Octet<A> found[kUnitRows];
 #pragma unroll
-    for (int k = 0; k < kUnitRows; ++k) r[k] = units.position(unit, k);
-#pragma unroll
-    for (int k = 0; k < kUnitRows; ++k) id[k] = r[k] < 0 ? 0 : __ldg(a.tokens + r[k]);
-    // The place of all rows, unless their slots say otherwise.
-    int32_t held = unit < units.in_rows && units.place(unit) < a.M ? units.place(unit) : 0;
-    A place[kOctet] = {};
-    if (positions) widen(load(positions + int64_t{held} * width), place);
-#pragma unroll
-    for (int first = 0; first < kUnitRows; first += kAtOnce) {
-      Octet<A> rows[kAtOnce];
-      int64_t slot[kAtOnce] = {};
-#pragma unroll
-      for (int k = 0; k < kAtOnce; ++k) {
-        const int32_t token = id[first + k];
-        rows[k] =
+      for (int k = 0; k < kUnitRows; ++k) {
+        const int32_t token = rows.token[k];
+        found[k] =
             load(token == a.V ? static_cast<const A*>(a.cls) : table + static_cast<int64_t>(token) * width);
-        if (r[first + k] >= 0) slot[k] = __ldg(a.slots + r[first + k]);
       }
+      if (unit + stride < units.count()) ahead.load(a, units, unit + stride);
 #pragma unroll
-      for (int k = 0; k < kAtOnce; ++k) {
-        if (r[first + k] < 0) continue;
+      for (int k = 0; k < kUnitRows; ++k) {
+        if (rows.r[k] < 0) continue;
         A x[kOctet];
-        widen(rows[k], x);
+        widen(found[k], x);
         if (positions) {
-          if (static_cast<int32_t>(slot[k] & kPlaceMask) != held) {
-            held = static_cast<int32_t>(slot[k] & kPlaceMask);
+          const auto own = static_cast<int32_t>(rows.slot[k] & kPlaceMask);
+          if (own != held) {
+            held = own;
             widen(load(positions + int64_t{held} * width), place);
           }
 #pragma unroll
           for (int i = 0; i < kOctet; ++i) x[i] += place[i];
         }
-        if (drops) drop_out(draw_octet(keys, stream, slot[k], c, width), a.draw.rate, x);
-        store_octet<kAligned>(static_cast<T*>(a.out) + static_cast<int64_t>(r[first + k]) * width, c, width,
+        if (drops) drop_out(draw_octet(keys, stream, rows.slot[k], c, width), a.draw.rate, x);
+        store_octet<kAligned>(static_cast<T*>(a.out) + static_cast<int64_t>(rows.r[k]) * width, c, width,
                               narrow<T>(x));
       }
     }
@@ -148,15 +160,15 @@ unsigned blocks(int64_t n, int64_t each) { return static_cast<unsigned>((n + eac
 
 template <class T, bool kAligned, bool kParameters>
 void start(const EmbedArguments& a, cudaStream_t stream) {
-  constexpr unsigned kFew = 132;  // blocks that come back for the positions in no row, of which there are few
   unsigned lanes = 1;
   while (lanes < 32 && lanes * kOctet < a.D) lanes *= 2;
   const dim3 block(lanes, kThreads / lanes);
-  const unsigned of_all = blocks(a.T, int64_t{kUnitRows} * block.y),
-                 of_rows = blocks(a.B, kUnitRows) * blocks(a.places, block.y);
-  const dim3 grid(a.positions ? of_rows + (of_all < kFew ? of_all : kFew) : of_all,
-                  blocks(a.D, int64_t{lanes} * kOctet));
-  start_kernel(embed_kernel<T, kAligned, kParameters>, {grid, block, stream}, a, dropout_keys(a.draw));
+  const int64_t of_all = blocks(a.T, int64_t{kUnitRows} * block.y),
+                of_rows = a.positions ? int64_t{blocks(a.B, kUnitRows)} * blocks(a.places, block.y) : 0;
+  const auto kernel = embed_kernel<T, kAligned, kParameters>;
+  static const int64_t room = resident_blocks(kernel, kThreads);
+  const dim3 grid(static_cast<unsigned>(std::min(of_rows + of_all, room)));
+  start_kernel(kernel, {grid, block, stream}, a, dropout_keys(a.draw));
 }
 
 template <class T>
