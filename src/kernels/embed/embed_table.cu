@@ -66,9 +66,12 @@ struct SomeRows {
 template <class T, bool kAligned, bool kDropout>
 struct PieceSum {
   using A = Accumulator<T>;
-  // Rows whose loads are in flight.
-  static constexpr int kAtOnce =
-      ((kDropout || !kAligned) && sizeof(T) < 8 ? 8 : 16) / static_cast<int>(sizeof(T));
+  // Rows that are loaded while as many are added.
+  static constexpr int kAtOnce = sizeof(T) == 2 ? 4 : 2;
+  struct Loaded {
+    Octet<T> octet[kAtOnce];
+    int64_t slot[kAtOnce];
+  };
 
   const EmbedGradientArguments& a;
   const TableSums<A>& s;
@@ -111,20 +114,20 @@ struct PieceSum {
     for (int i = 0; i < kOctet; ++i) sum[i] = 0;
   }
 
-  // All loads before the first addition, whatever tokens they are of.
-  __device__ void add(const SomeRows<kAtOnce>& rows, const SortedToken* row) {
-    Octet<T> octet[kAtOnce];
-    int64_t slots[kAtOnce];
+  __device__ void load(const SomeRows<kAtOnce>& rows, Loaded& into) const {
 #pragma unroll
     for (int k = 0; k < kAtOnce; ++k) {
-      octet[k] = load(rows.position[k]);
-      slots[k] = slot(rows.position[k]);
+      into.octet[k] = load(rows.position[k]);
+      into.slot[k] = slot(rows.position[k]);
     }
+  }
+
+  __device__ void add(const SomeRows<kAtOnce>& rows, const SortedToken* row, const Loaded& loaded) {
     if (rows.first_token != token) change_to(rows.first_token);
 #pragma unroll
     for (int k = 0; k < kAtOnce; ++k) {
       if (rows.changes >> k & 1u) change_to(row[k].token);
-      add(octet[k], slots[k]);
+      add(loaded.octet[k], loaded.slot[k]);
     }
   }
 };
@@ -146,11 +149,17 @@ __global__ __launch_bounds__(kSumThreads,
           row->token,
           piece > 0 && row[-1].token == row->token,
           {}};
-  SomeRows<Sum::kAtOnce> ahead(row);
-  for (; row < end; row += Sum::kAtOnce) {
-    const SomeRows<Sum::kAtOnce> rows = ahead;
-    ahead = SomeRows<Sum::kAtOnce>(row + Sum::kAtOnce);
-    sum.add(rows, row);
+  constexpr int kAtOnce = Sum::kAtOnce;
+  SomeRows<kAtOnce> rows(row), ahead(row + kAtOnce);
+  typename Sum::Loaded loaded, coming;
+  sum.load(rows, loaded);
+  for (; row < end; row += kAtOnce) {
+    if (row + kAtOnce < end) sum.load(ahead, coming);
+    const SomeRows<kAtOnce> next = ahead;
+    ahead = SomeRows<kAtOnce>(row + 2 * kAtOnce);
+    sum.add(rows, row, loaded);
+    rows = next;
+    loaded = coming;
   }
   if (sum.head) {
     sum.put(s.heads);
