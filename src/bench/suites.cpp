@@ -33,14 +33,15 @@ std::vector<BenchCase> foundation() {
 
 // The step engine's, for a GPU (docs/performance.md): pooled over all positions, so that every block is
 // computed for every position, and with CLS as the released configurations have it (one token less, so that
-// the rows are as long).
+// the rows are as long); without dropout and with.
 std::vector<BenchCase> engine() {
   std::vector<BenchCase> cases;
   for (const char* pooling : {"mean", "cls"}) {
     for (const double dropout : {0.0, 0.1}) {
-      const std::string suffix = pooling == std::string("cls") ? "-cls" : "";
+      const bool cls = pooling == std::string("cls");
+      const std::string suffix = std::string(cls ? "-cls" : "") + (dropout > 0 ? "-dropout" : "");
       const auto add = [&](const char* name, Sizes sizes) {
-        sizes.length -= suffix.empty() ? 0 : 1;
+        sizes.length -= cls ? 1 : 0;
         cases.push_back(make_case(name + suffix, sizes, dropout));
         cases.back().sizes.pooling = pooling;
       };
