@@ -23,6 +23,7 @@
 
 #include "kernels/interval_attention/interval_blocks.h"
 #include "kernels/noise/noise.h"
+#include "kernels/rows/wide_copy.h"
 #include "models/model.h"
 #include "nn/qkv_mixer.h"
 
@@ -71,7 +72,7 @@ struct BlockGrid {
     Tensor d_qkv = torch::empty_like(qkv);
     d_qkv.narrow(1, 0, 1).zero_();
     if (looks()) {
-      view(d_qkv).narrow(2, 1, 2).copy_(d);
+      wide_copy(view(d_qkv).narrow(2, 1, 2), d);
       d_qkv.view({rows, length, -1}).narrow(1, 0, lead).zero_();
     } else {
       Tensor into = d_qkv.narrow(1, 1, 2);
@@ -160,8 +161,8 @@ class MixedBlocks : public torch::autograd::Function<MixedBlocks> {
                         const BlockGrid& grid) {
     context->save_for_backward({qkv, matrix});
     save_grid(*context, grid);
-    return by_position(torch::matmul(matrix, by_head(grid.cells(qkv, 1, 2), grid)), qkv.size(3))
-        .flatten(0, 1);
+    const Tensor mixed = torch::matmul(matrix, by_head(grid.cells(qkv, 1, 2), grid));
+    return wide_contiguous(by_position(mixed, qkv.size(3))).flatten(0, 1);
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
@@ -177,7 +178,8 @@ class MixedBlocks : public torch::autograd::Function<MixedBlocks> {
  private:
   // [B, G·b, 2, H, P] → [B, H, G, b, 2, P], the last three as one
   static Tensor by_head(const Tensor& x, const BlockGrid& grid) {
-    return x.unflatten(1, {grid.blocks, grid.size}).permute({0, 4, 1, 2, 3, 5}).flatten(3);
+    const Tensor heads = x.unflatten(1, {grid.blocks, grid.size}).permute({0, 4, 1, 2, 3, 5});
+    return wide_contiguous(heads).flatten(3);
   }
   // and back, as a view
   static Tensor by_position(const Tensor& x, int64_t P) {
