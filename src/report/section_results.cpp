@@ -33,12 +33,37 @@ Html test_cell(const std::optional<CheckpointRecord>& c) {
   return value + sub(escape(interval_text(binomial_interval(*c->test_accuracy, c->test_examples))));
 }
 
+// What the best checkpoint has learned, judged by what needs no learning: on a plateau where its interval
+// holds a baseline.
+std::string plateau_text(const ResultRecord& r) {
+  if (!r.best || !r.best->test_accuracy || r.best->test_examples <= 0) return "";
+  const Interval interval = binomial_interval(*r.best->test_accuracy, r.best->test_examples);
+  const BaselineRecord *on = nullptr, *below = nullptr, *above = nullptr;
+  const auto higher = [](const BaselineRecord* known, const BaselineRecord& b) {
+    return !known || b.accuracy > known->accuracy;
+  };
+  for (const BaselineRecord& b : r.baselines) {
+    if (b.accuracy > interval.high) {
+      above = &b;
+    } else if (b.accuracy >= interval.low) {
+      if (higher(on, b)) on = &b;
+    } else if (higher(below, b)) {
+      below = &b;
+    }
+  }
+  if (on) return "on the plateau: " + on->name;
+  if (!below) return "below all";
+  return above ? "above " + below->name : "above all";
+}
+
 Html baselines_cell(const ResultRecord& r) {
   Html list;
   for (const BaselineRecord& b : r.baselines) {
     list += markup("<span class=\"line\">{} <span class=\"sub-inline\">{}</span></span>",
                    escape(fmt::format("{:.1f}", 100 * b.accuracy)), escape(b.name));
   }
+  const std::string plateau = plateau_text(r);
+  if (!plateau.empty()) list += sub(escape(plateau));
   return r.baselines.empty() ? escape(kNothing) : list;
 }
 
@@ -102,7 +127,9 @@ Html results_section(const RunRecords& runs) {
       "examples; "
       "it says nothing about other seeds). The test split is read for two checkpoints: the one best on "
       "validation, "
-      "and the last. Baselines need no learning; published numbers stand with their source. Numbers may be "
+      "and the last. Baselines need no learning; below them stands which of them the best checkpoint’s test "
+      "accuracy has left behind, a plateau being one within its interval. Published numbers stand with their "
+      "source. Numbers may be "
       "compared "
       "within one protocol only, which is why each has a table of its own.</p>\n"};
   for (const std::string& protocol : report_protocols(runs)) {

@@ -98,7 +98,8 @@ Json diagnose(const std::string& requested) {
   if (!cuda.available) advice.push_back("No GPU is used: " + cuda.why + ".");
   if (device.is_cuda() && !attention_has_cudnn())
     advice.push_back(
-        "Built without cuDNN's attention, which needs the headers of cudnn_frontend (scripts/setup.sh): flash "
+        "Built without cuDNN's attention, which needs the headers of cudnn_frontend (scripts/setup.sh): "
+        "flash "
         "serves, at two thirds of its speed.");
   if (at::get_num_threads() < hardware_threads()) {
     advice.push_back(fmt::format("Only {} of {} cores are used (--threads, OMP_NUM_THREADS).",

@@ -66,6 +66,21 @@ TEST_F(ReportTest, ARowShowsTheNumbersOfTheRunInPercentWithBaselinesAndPublished
   }
 }
 
+TEST_F(ReportTest, AResultSaysWhichBaselinesItHasLeftBehind) {
+  const auto plateau_of = [&](double reached) {
+    RunFixture run;
+    run.reached = reached;
+    const std::string html = page({add(fmt::format("at-{}", reached), run)});
+    const std::string row = part(html, "<tbody>", "</tbody>");
+    return row.substr(row.find("root operator</span></span>"));
+  };
+  EXPECT_TRUE(contains(plateau_of(0.3685), "on the plateau: root operator"));
+  EXPECT_TRUE(contains(plateau_of(0.175), "on the plateau: majority class"));
+  EXPECT_TRUE(contains(plateau_of(0.25), "above majority class"));
+  EXPECT_TRUE(contains(plateau_of(0.45), "above all"));
+  EXPECT_TRUE(contains(plateau_of(0.1), "below all"));
+}
+
 TEST_F(ReportTest, ProtocolsNeverShareATable) {
   RunFixture tiny;
   tiny.protocol = "tiny";
