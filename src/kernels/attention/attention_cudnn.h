@@ -3,6 +3,7 @@
 // deterministic backward pass.
 #pragma once
 #include <cstdint>
+#include <string>
 
 #include "base/cuda_launch.h"
 #include "base/philox.h"
@@ -25,6 +26,8 @@ struct CudnnAttentionArguments {
   const void* d_qkv;  // as qkv, written by the backward pass
 };
 extern CudaLauncher<CudnnAttentionArguments> attention_cudnn_cuda;
+// Why this device cannot do it, empty if it can; of pointers only matters which are null.
+extern std::string (*attention_cudnn_refusal)(const CudnnAttentionArguments&);
 
 // What cuDNN reads of device memory, each on a boundary of 16 bytes: where each row begins in elements of
 // qkv, of out and of lse, and its length; seed and offset of dropout, of this use in this step.

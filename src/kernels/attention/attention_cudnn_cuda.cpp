@@ -45,6 +45,7 @@ using Key = std::tuple<int, int64_t, int64_t, int64_t, int64_t, double, double, 
 struct Plan {
   std::shared_ptr<fe::graph::Graph> graph;
   int64_t workspace = 0;
+  std::string refusal = {};  // why there is no graph
 };
 
 void check(fe::error_t error) {
@@ -164,10 +165,16 @@ class Cudnn {
  public:
   Cudnn() { check(cudnnCreate(&handle_)); }
 
+  std::string refusal(const CudnnAttentionArguments& a, int device) {
+    const std::lock_guard lock(mutex_);
+    return plan_for(a, device).refusal;
+  }
+
   void run(const CudnnAttentionArguments& a, int device, cudaStream_t stream) {
     const std::lock_guard lock(mutex_);
     check(cudnnSetStream(handle_, stream));
     const Plan& plan = plan_for(a, device);
+    if (!plan.graph) throw std::runtime_error(plan.refusal);
     const auto part = [&](const void* qkv, int64_t i) {
       return const_cast<char*>(static_cast<const char*>(qkv)) + 2 * i * a.heads * a.width;
     };
@@ -213,18 +220,18 @@ class Cudnn {
     if (!missing) return found->second;
     try {
       Builder builder(a);
-      Plan plan{a.d_out ? builder.backward() : builder.forward(), 0};
+      Plan plan{a.d_out ? builder.backward() : builder.forward()};
       check(plan.graph->validate());
       check(plan.graph->build_operation_graph(handle_));
       check(plan.graph->create_execution_plans({fe::HeurMode_t::A}));
       check(plan.graph->check_support(handle_));
       check(plan.graph->build_plans(handle_));
       check(plan.graph->get_workspace_size(plan.workspace));
-      return found->second = std::move(plan);
-    } catch (...) {
-      plans_.erase(found);
-      throw;
+      found->second = std::move(plan);
+    } catch (const std::exception& e) {
+      found->second.refusal = e.what();
     }
+    return found->second;
   }
 
   std::mutex mutex_;
@@ -232,22 +239,33 @@ class Cudnn {
   std::map<Key, Plan> plans_;
 };
 
-int attention_cudnn_launch(const CudnnAttentionArguments& a, CudaStream stream) {
-  // Never taken down: the driver may be gone before static objects are.
+// Never taken down: the driver may be gone before static objects are.
+Cudnn& cudnn_of(int device) {
   static auto& devices = *new std::map<int, Cudnn>;
   static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  return devices[device];
+}
+
+int attention_cudnn_launch(const CudnnAttentionArguments& a, CudaStream stream) {
   int device = 0;
   if (const cudaError_t error = cudaGetDevice(&device)) return error;
-  Cudnn* cudnn = nullptr;
-  {
-    const std::lock_guard lock(mutex);
-    cudnn = &devices[device];
-  }
-  cudnn->run(a, device, static_cast<cudaStream_t>(stream));
+  cudnn_of(device).run(a, device, static_cast<cudaStream_t>(stream));
   return 0;
 }
 
-const bool registered = (attention_cudnn_cuda = attention_cudnn_launch, true);
+std::string refusal(const CudnnAttentionArguments& a) {
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return "there is no device";
+  try {
+    return cudnn_of(device).refusal(a, device);
+  } catch (const std::exception& e) {  // no handle
+    return e.what();
+  }
+}
+
+const bool registered =
+    (attention_cudnn_cuda = attention_cudnn_launch, attention_cudnn_refusal = refusal, true);
 
 }  // namespace
 }  // namespace lra

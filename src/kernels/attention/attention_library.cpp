@@ -1,5 +1,7 @@
 #include "kernels/attention/attention_library.h"
 
+#include <atomic>
+
 #include <ATen/Context.h>
 #include <ATen/ops/_efficient_attention_backward.h>
 #include <ATen/ops/_efficient_attention_forward.h>
@@ -7,6 +9,7 @@
 #include <ATen/ops/_flash_attention_forward.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 
+#include "base/log.h"
 #include "base/torch_compat.h"
 #include "kernels/attention/attention_cudnn.h"
 
@@ -14,6 +17,7 @@ namespace lra {
 
 CudaLauncher<CudnnAttentionArguments> attention_cudnn_cuda = nullptr;
 CudaLauncher<AttentionNumbers> attention_numbers_cuda = nullptr;
+std::string (*attention_cudnn_refusal)(const CudnnAttentionArguments&) = nullptr;
 
 namespace {
 
@@ -145,6 +149,16 @@ class CudnnAttention : public torch::autograd::Function<CudnnAttention> {
     return {d_qkv, {}, {}, {}, {}};
   }
 
+  // Why cuDNN will not do it on this device, forward or backward.
+  static std::string refusal(const Tensor& qkv, const Rows& rows, const Dropout& dropout, double scale,
+                             bool causal) {
+    CudnnAttentionArguments a = arguments(qkv, qkv, {}, rows, {}, dropout.p, scale, causal);
+    const std::string forward = attention_cudnn_refusal(a);
+    if (!forward.empty() || !torch::GradMode::is_enabled() || !qkv.requires_grad()) return forward;
+    a.d_out = a.qkv, a.d_qkv = a.qkv;
+    return attention_cudnn_refusal(a);
+  }
+
  private:
   static int64_t count(const Rows& rows) { return rows.full ? rows.count : rows.offsets.size(0) - 1; }
 
@@ -176,18 +190,29 @@ class CudnnAttention : public torch::autograd::Function<CudnnAttention> {
     if (!rows.full) a.offsets = rows.offsets.const_data_ptr<int32_t>();
     a.scale = scale, a.dropout = p;
     a.causal = causal, a.deterministic = at::globalContext().deterministicAlgorithms();
-    a.numbers = numbers.rows.const_data_ptr<int32_t>();
-    a.draw = numbers.draw.const_data_ptr<int64_t>();
-    a.qkv = qkv.const_data_ptr(), a.out = out.const_data_ptr(), a.lse = lse.const_data_ptr<float>();
+    if (numbers.rows.defined()) a.numbers = numbers.rows.const_data_ptr<int32_t>();
+    if (numbers.draw.defined()) a.draw = numbers.draw.const_data_ptr<int64_t>();
+    a.qkv = qkv.const_data_ptr(), a.out = out.const_data_ptr();
+    if (lse.defined()) a.lse = lse.const_data_ptr<float>();
     return a;
   }
 };
 
+// Some shapes on some devices; flash then serves.
+bool refused_by_cudnn(const AttentionInput& in, double scale) {
+  const std::string why = CudnnAttention::refusal(in.qkv, in.rows, in.dropout, scale, in.causal);
+  static std::atomic<bool> told = false;
+  if (!why.empty() && !told.exchange(true))
+    warn("flash attention instead of cuDNN's, which refuses: {}", why);
+  return !why.empty();
+}
+
 Tensor attention_with(Library library, const AttentionInput& in, double scale) {
-  if (library == Library::kCudnn) {
+  if (library == Library::kCudnn && !refused_by_cudnn(in, scale)) {
     return CudnnAttention::apply(in.qkv, in.rows, in.dropout, scale, in.causal);
   }
-  return LibraryAttention::apply(in.qkv, in.rows, in.dropout.p, scale, in.causal, library);
+  return LibraryAttention::apply(in.qkv, in.rows, in.dropout.p, scale, in.causal,
+                                 library == Library::kCudnn ? Library::kFlash : library);
 }
 
 // Rows on a grid with padding between them: a mask of keys. Only for models that cannot work packed. In the
