@@ -22,25 +22,19 @@
 // same; they are left out. The arena's code has ten chunks and buckets whatever the length, one round, the
 // same R for ever, multiplies scores by √P, neither scales keys nor leaves out the position itself, has no
 // projection W_o (`out_proj` off), and merges heads without transposing, which mixes heads and positions.
-#include <torch/csrc/autograd/custom_function.h>
-
 #include "base/error.h"
+#include "kernels/bucket_order/bucket_order.h"
+#include "kernels/combine_rounds/combine_rounds.h"
+#include "kernels/hash_buckets/hash_buckets.h"
 #include "kernels/interval_attention/interval_blocks.h"
-#include "kernels/noise/noise.h"
 #include "kernels/project/project.h"
+#include "kernels/shared_keys/shared_keys.h"
 #include "models/model.h"
 #include "nn/qkv_mixer.h"
 
 namespace lra {
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-// Numbers of the hash held at a time: what a cache holds; on a GPU what keeps it busy.
-int64_t most_projections(const torch::Device& device) {
-  return device.is_cpu() ? int64_t{1} << 17 : int64_t{1} << 24;
-}
 constexpr double kSelf = 1e5;  // what interval_attention takes off a score with itself
 
 struct ReformerOptions : ModelOptions {
@@ -59,26 +53,6 @@ struct ReformerOptions : ModelOptions {
 // k = q / ‖q‖
 Tensor unit_keys(const Tensor& q) { return q * torch::rsqrt(q.square().sum(-1, /*keepdim=*/true) + 1e-6); }
 
-// [q, k, v] from [q, v] along dimension 1, k = unit_keys(q). What is kept is the result, which attention
-// keeps anyway.
-class SharedKeys : public torch::autograd::Function<SharedKeys> {
- public:
-  static Tensor forward(AutogradContext* context, const Tensor& qv) {
-    const Tensor q = qv.narrow(1, 0, 1);
-    Tensor qkv = torch::cat({q, unit_keys(q), qv.narrow(1, 1, 1)}, 1);
-    context->save_for_backward({qkv});
-    return qkv;
-  }
-
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const Tensor qkv = context->get_saved_variables()[0], q = qkv.narrow(1, 0, 1), k = qkv.narrow(1, 1, 1),
-                 d_k = gradients[0].narrow(1, 1, 1);
-    const Tensor scale = torch::rsqrt(q.square().sum(-1, /*keepdim=*/true) + 1e-6);
-    const Tensor d_q = (d_k - k * (k * d_k).sum(-1, /*keepdim=*/true)) * scale + gradients[0].narrow(1, 0, 1);
-    return {torch::cat({d_q, gradients[0].narrow(1, 2, 1)}, 1)};
-  }
-};
-
 class HashedAttention : public Mixer {
  public:
   HashedAttention(const EncoderConfig& c, const ReformerOptions& o, int64_t index)
@@ -95,21 +69,14 @@ class HashedAttention : public Mixer {
   Tensor forward(const Tensor& x, const Forward& f) const override {
     const int64_t T = x.size(0), R = options_.rounds;
     const Tensor qv = project(x, {qk_->weight, v_->weight}, f.copies).view({T, 2, heads_, -1});
-    const Tensor q = qv.narrow(1, 0, 1);
-    const Sorted sorted = sort(q.squeeze(1), f);
-    const IntervalAttentionOutput y =
-        interval_attention({.qkv = options_.normalize_keys ? SharedKeys::apply(qv) : torch::cat({q, qv}, 1),
-                            .rows = f.rows,
-                            .blocks = {chunks(f.rows)},
-                            .order = sorted.order,
-                            .least = sorted.least,
-                            .spare_self = true});
-    Tensor out = y.out;
-    if (R > 1) {
-      const Tensor share = torch::softmax(y.lse.view({T, R, heads_, 1}), 1).to(out.scalar_type());
-      out = (out.view({T, R, heads_, -1}) * share).sum(1);
-    }
-    out = out.reshape({T, -1});
+    const BucketOrder sorted = sort(qv.select(1, 0).detach(), f);
+    const IntervalAttentionOutput y = interval_attention({.qkv = shared_keys(qv, options_.normalize_keys),
+                                                          .rows = f.rows,
+                                                          .blocks = {chunks(f.rows)},
+                                                          .order = sorted.order,
+                                                          .least = sorted.least,
+                                                          .spare_self = true});
+    const Tensor out = (R > 1 ? combine_rounds(y.out, y.lse, R) : y.out).reshape({T, -1});
     return o_ ? o_->product(out, f) : out;
   }
 
@@ -130,71 +97,20 @@ class HashedAttention : public Mixer {
   }
 
  private:
-  struct Sorted {
-    Tensor order, least;  // as interval_attention takes them
-  };
-
   Tensor keys(const Tensor& q) const { return options_.normalize_keys ? unit_keys(q) : q; }
 
-  // R: [P, rounds · columns]; the numbers of a column do not depend on how many there are.
-  Tensor rotations(int64_t P, int64_t columns, const torch::TensorOptions& like, const Forward& f) const {
-    const auto number = torch::TensorOptions().dtype(torch::kLong).device(like.device());
-    const Tensor p = torch::arange(P, number).view({P, 1, 1}),
-                 r = torch::arange(options_.rounds, number).view({1, -1, 1}),
-                 c = torch::arange(columns, number);
+  // R: [rounds, columns, P]; the numbers of a column do not depend on how many there are.
+  Tensor rotations(int64_t columns, const Tensor& q, const Forward& f) const {
     const bool fresh = f.training && options_.rotation == "fresh";
-    const Noise noise{site_, fresh ? f.seed : 0, fresh ? f.step : torch::zeros({1}, number)};
-    return normal_noise((r * P + p) * (1 << 20) + c, noise, c10::typeMetaToScalarType(like.dtype()))
-        .view({P, -1});
+    const Tensor step = fresh ? f.step : torch::zeros({1}, q.options().dtype(torch::kLong));
+    const auto type = q.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
+    return hash_matrix(options_.rounds, columns, q.size(-1), {site_, fresh ? f.seed : 0, step}, type);
   }
 
-  // Buckets of all positions, int64 [rounds·H, T]. half: int64 [T, 1], half the buckets of a position's row.
-  Tensor buckets(const Tensor& q, const Tensor& half, int64_t columns, const Forward& f) const {
-    const int64_t T = q.size(0), H = heads_, R = options_.rounds;
-    const Tensor x = q.scalar_type() == torch::kDouble ? q : q.to(torch::kFloat);
-    const Tensor matrix = rotations(q.size(2), columns, x.options(), f);
-    const Tensor column = torch::arange(columns, half.options());
-    const int64_t step = std::max<int64_t>(1, most_projections(x.device()) / (H * R * columns));
-    std::vector<Tensor> parts;
-    for (int64_t t = 0; t < T; t += step) {
-      const int64_t n = std::min(step, T - t);
-      const Tensor halves = half.narrow(0, t, n).view({n, 1, 1});
-      const Tensor unused = (column >= halves.unsqueeze(3));  // [n, 1, 1, columns]
-      const Tensor projected = torch::matmul(x.narrow(0, t, n), matrix).view({n, H, R, columns});
-      const auto [most, at_most] = projected.masked_fill(unused, -INFINITY).max(3);
-      const auto [least, at_least] = projected.masked_fill(unused, INFINITY).min(3);
-      parts.push_back(torch::where(most >= -least, at_most, at_least + halves));  // [n, H, R]
-    }
-    return torch::cat(parts).permute({2, 1, 0}).reshape({R * H, T});
-  }
-
-  Sorted sort(const Tensor& vectors, const Forward& f) const {
-    const torch::NoGradGuard no_grad;
-    const Rows& rows = f.rows;
-    const int64_t T = rows.positions, c = options_.chunk, columns = (rows.longest + c - 1) / c;
-    const Tensor position = torch::arange(T, rows.slots.options());
-    const Tensor row = torch::searchsorted(rows.offsets.narrow(0, 1, rows.count), position.to(torch::kInt),
-                                           /*out_int32=*/false, /*right=*/true);  // `count` after the last
-    // What is left over after the last row sorts as a row of its own; padding sorts after its row.
-    const Tensor lengths =
-        torch::constant_pad_nd(rows.lengths, {0, 1}, T).to(torch::kLong).index_select(0, row);
-    const Tensor starts =
-        torch::constant_pad_nd(rows.offsets.narrow(0, 0, rows.count), {0, 1}).to(torch::kLong);
-    const Tensor inside = position - starts.index_select(0, row) < lengths;
-    const Tensor half = torch::floor_divide(lengths + (c - 1), c).clamp_max(columns).unsqueeze(1);
-    const Tensor bucket = buckets(vectors.detach(), half, columns, f);
-    const Tensor group =
-        row * (2 * columns + 1) + torch::where(inside, bucket, torch::full_like(bucket, 2 * columns));
-    const Tensor key = std::get<0>(torch::sort(group * T + position, 1));  // no two are equal
-    Sorted sorted;
-    sorted.order = key.remainder(T).to(torch::kInt);
-    if (causal_) {
-      const Tensor of = torch::floor_divide(key, T);
-      const Tensor same = torch::constant_pad_nd(of.narrow(1, 1, T - 1) == of.narrow(1, 0, T - 1), {1, 0}, 0);
-      const Tensor begins = torch::where(same, torch::zeros_like(position), position);
-      sorted.least = std::get<0>(torch::cummax(begins, 1)).to(torch::kInt);
-    }
-    return sorted;
+  BucketOrder sort(const Tensor& q, const Forward& f) const {
+    const int64_t c = options_.chunk, columns = (f.rows.longest + c - 1) / c;
+    const Tensor buckets = hash_buckets(q, rotations(columns, q, f), f.rows, c);
+    return bucket_order(buckets, f.rows, hash_buckets_of_row(columns), causal_);
   }
 
   IntervalBlocks chunks(const Rows& all) const {
@@ -221,10 +137,10 @@ class HashedAttention : public Mixer {
   // One row and head, [n, P] each, by the definition.
   Tensor row_reference(const Tensor& q, const Tensor& k, const Tensor& v, const Forward& f) const {
     const int64_t n = q.size(0), P = q.size(1), c = options_.chunk, half = (n + c - 1) / c, G = half;
-    const Tensor matrix = rotations(P, half, q.options(), f).view({P, options_.rounds, half});
+    const Tensor matrix = rotations(half, q, f);
     std::vector<Tensor> out, lse;
     for (int64_t r = 0; r < options_.rounds; ++r) {
-      const Tensor projected = torch::matmul(q, matrix.select(1, r));
+      const Tensor projected = torch::matmul(q, matrix[r].t());
       const Tensor bucket = torch::cat({projected, -projected}, 1).argmax(1);
       const Tensor rank = bucket.argsort(/*stable=*/true, /*dim=*/0, /*descending=*/false).argsort();
       Tensor bias = torch::full({n, n}, -std::numeric_limits<double>::infinity(), torch::kDouble);

@@ -55,12 +55,12 @@ Json operations(const torch::Device& device) {
   const auto type = cuda ? torch::kBFloat16 : torch::kFloat;
   add("training step", cuda ? "lra: one CUDA graph a step" : "lra: operation by operation",
       cuda ? "nothing for the host to do" + exceptions() : "a CPU has no graphs to replay");
-  add("attention, full rows", attention_implementation(device, type, true, false),
+  add("attention, full rows", attention_implementation(device, type, true, 0),
       cuda ? "the fastest of those that were measured" : "the library's CPU kernel takes no dropout");
-  add("attention, packed rows", attention_implementation(device, type, false, false),
+  add("attention, packed rows", attention_implementation(device, type, false, 0),
       "works on each row's real length only");
-  add("attention with dropout", attention_implementation(device, type, false, true),
-      cuda ? "drawn inside the library's kernel, from counters"
+  add("attention with dropout", attention_implementation(device, type, false, 0.1),
+      cuda ? "drawn inside the library's kernel, from a counter set every step; cuDNN for rates in sixteenths"
            : "drawn from counters inside the kernel, nothing stored");
   add("matrix products",
       cuda           ? "library: cuBLAS"

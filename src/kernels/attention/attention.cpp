@@ -280,7 +280,7 @@ Tensor attention_reference(const AttentionInput& in) {
 }
 
 std::string attention_implementation(const torch::Device& device, torch::Dtype type, bool full,
-                                     bool dropout) {
+                                     double dropout) {
   if (device.is_cpu()) return "lra: blocked, fused with counter dropout, no L×L tensor";
   return attention_library_name(type, full, dropout);
 }

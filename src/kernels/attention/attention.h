@@ -47,6 +47,7 @@ Tensor attention_first(const FirstAttentionInput& input);  // [B, H, P]
 Tensor attention_first_reference(const FirstAttentionInput& input);
 
 // What `attention` runs for such input on this machine, and why.
-std::string attention_implementation(const torch::Device& device, torch::Dtype type, bool full, bool dropout);
+std::string attention_implementation(const torch::Device& device, torch::Dtype type, bool full,
+                                     double dropout);
 
 }  // namespace lra

@@ -89,11 +89,11 @@ TEST_P(AttentionGpuTest, DropoutKeepsItsMeanDrawsAnewEachStepAndTheSameForTheSam
       1);  // equal weights, values of 1: the output is the share that was kept, times 1/(1-p)
   const Tensor weights = torch::ones({rows.positions, 2, 64}, torch::kDouble);
   if (GetParam() == AttentionLibrary::kFlash) seed_device_generator(torch::kCUDA, 9, 0);
-  const Results first = ours(c, rows, qkv, weights, 0.3, 7);
+  const Results first = ours(c, rows, qkv, weights, 0.25, 7);
   EXPECT_NEAR(first[0].mean().item<double>(), 1, 0.01);
   EXPECT_NEAR(first[1].select(1, 2).mean().item<double>(), 1, 0.01);
   if (GetParam() == AttentionLibrary::kFlash) seed_device_generator(torch::kCUDA, 9, 0);
-  const Results again = ours(c, rows, qkv, weights, 0.3, 7), next = ours(c, rows, qkv, weights, 0.3, 8);
+  const Results again = ours(c, rows, qkv, weights, 0.25, 7), next = ours(c, rows, qkv, weights, 0.25, 8);
   EXPECT_TRUE(torch::equal(first[0], again[0]));
   EXPECT_TRUE(torch::equal(first[1].select(1, 2), again[1].select(1, 2)));
   EXPECT_FALSE(torch::equal(first[0], next[0]));
@@ -110,14 +110,14 @@ TEST_P(AttentionGpuTest, DropoutIsTheSameInBothPasses) {
     qkv.select(1, 2)[t].select(1, place).fill_(1);
     weights[t].select(1, place).fill_(1);
   }
-  const Results found = ours(c, rows, qkv, weights, 0.3);
+  const Results found = ours(c, rows, qkv, weights, 0.25);
   int64_t at = 0;
   for (const int32_t n : c.lengths) {
     for (int64_t h = 0; h < 2; ++h) {
       const Tensor forward = found[0].narrow(0, at, n).select(1, h).narrow(1, 0, n) > 0,
                    backward = found[1].narrow(0, at, n).select(1, 2).select(1, h).narrow(1, 0, n) > 0;
       EXPECT_TRUE(torch::equal(forward, backward.t())) << "row of " << n << ", head " << h;
-      EXPECT_NEAR(forward.to(torch::kDouble).mean().item<double>(), 0.7, 0.07);
+      EXPECT_NEAR(forward.to(torch::kDouble).mean().item<double>(), 0.75, 0.07);
     }
     at += n;
   }

@@ -8,6 +8,7 @@
 #include <ATen/ops/_flash_attention_backward.h>
 #include <ATen/ops/_flash_attention_forward.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
+#include <c10/util/ScopeExit.h>
 
 #include "base/log.h"
 #include "base/torch_compat.h"
@@ -226,9 +227,8 @@ Tensor masked_attention(const AttentionInput& in) {
           .view({B, 1, 1, L})
           .expand({-1, -1, L, -1});
   const auto heads = in.qkv.view({B, L, 3, H, P}).permute({2, 0, 3, 1, 4}).unbind(0);
-  return at::scaled_dot_product_attention(heads[0], heads[1], heads[2],
-                                          in.causal ? std::nullopt : std::optional(mask), in.dropout.p,
-                                          in.causal)
+  return attention_of_library({heads[0], heads[1], heads[2], in.causal ? std::nullopt : std::optional(mask),
+                               in.dropout.p, in.causal})
       .transpose(1, 2)
       .reshape({B * L, H, P});
 }
@@ -272,9 +272,23 @@ Rows saved_rows(AutogradContext& context) {
 
 bool attention_has_cudnn() { return attention_cudnn_cuda != nullptr; }
 
-AttentionLibrary attention_library_for(torch::Dtype type) {
+namespace {
+
+bool exact_in_cudnn(double dropout) { return 16 * dropout == std::floor(16 * dropout); }
+
+}  // namespace
+
+AttentionLibrary attention_library_for(torch::Dtype type, double dropout) {
   if (type == torch::kFloat) return Library::kEfficient;
-  return attention_has_cudnn() ? Library::kCudnn : Library::kFlash;
+  return attention_has_cudnn() && exact_in_cudnn(dropout) ? Library::kCudnn : Library::kFlash;
+}
+
+Tensor attention_of_library(const LibraryAttentionInput& in) {
+  at::Context& library = at::globalContext();
+  const bool allowed = library.userEnabledCuDNNSDP();
+  library.setSDPUseCuDNN(allowed && exact_in_cudnn(in.dropout));
+  const auto restore = c10::make_scope_exit([&] { library.setSDPUseCuDNN(allowed); });
+  return at::scaled_dot_product_attention(in.q, in.k, in.v, in.mask, in.dropout, in.causal, in.scale);
 }
 
 Tensor attention_by(AttentionLibrary library, const AttentionInput& in) {
@@ -293,7 +307,7 @@ Tensor attention_library(const AttentionInput& in) {
   if (in.rows.pitch > 0 && !in.rows.full) return masked_attention(in);
   if (in.qkv.scalar_type() == torch::kFloat && in.dropout.active() && !in.rows.full) return on_a_grid(in);
   const bool counted = in.qkv.numel() <= INT32_MAX;  // cuDNN counts elements of packed rows in 32 bits
-  const Library library = attention_library_for(in.qkv.scalar_type());
+  const Library library = attention_library_for(in.qkv.scalar_type(), in.dropout.p);
   return attention_by(library == Library::kCudnn && !in.rows.full && !counted ? Library::kFlash : library,
                       in);
 }
@@ -377,15 +391,15 @@ Tensor attention_first_library(const FirstAttentionInput& in) {
       .contiguous();
 }
 
-std::string attention_library_name(torch::Dtype type, bool full, bool dropout) {
+std::string attention_library_name(torch::Dtype type, bool full, double dropout) {
   if (type == torch::kDouble) return "lra: the definition, row by row (no library kernel knows fp64)";
-  switch (attention_library_for(type)) {
+  switch (attention_library_for(type, dropout)) {
     case Library::kCudnn:
       return full ? "library: cuDNN" : "library: cuDNN with cumulative lengths";
     case Library::kFlash:
       return full ? "library: flash" : "library: flash with cumulative lengths";
     case Library::kEfficient:
-      return full || !dropout
+      return full || dropout == 0
                  ? "library: memory-efficient kernel (flash and cuDNN know no fp32)"
                  : "library: memory-efficient kernel on a padded grid (its packed form errs with dropout)";
   }

@@ -1,9 +1,9 @@
 #include "kernels/cross_attention/cross_attention.h"
 
-#include <ATen/ops/scaled_dot_product_attention.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "base/torch_compat.h"
+#include "kernels/attention/attention_library.h"
 #include "kernels/cross_attention/cross_attention_cpu.h"
 #include "kernels/portable.h"
 #include "kernels/rows/grid.h"
@@ -214,14 +214,20 @@ Tensor cross_attention_grid(const CrossAttentionInput& in) {
     const Tensor some = x.size(2) > 0 ? x : torch::zeros({x.size(0), x.size(1), 8}, x.options());
     return to_grid(some, rows).transpose(1, 2);
   };
-  const Tensor q = heads(in.q, in.queries), k = heads(in.k, in.keys),
-               v = heads(in.v, in.keys);  // [B, H, ·, ·]
+  // Of one width: only the slowest of the library's kernels takes others. Zeros change no product.
+  const int64_t P = in.v.size(2), wide = std::max(in.q.size(2), P);
+  const auto widened = [&](const Tensor& x, const Rows& rows) {
+    const Tensor y = heads(x, rows);
+    return y.size(3) < wide ? torch::constant_pad_nd(y, {0, wide - y.size(3)}) : y;
+  };
+  const Tensor q = widened(in.q, in.queries), k = widened(in.k, in.keys),
+               v = widened(in.v, in.keys);  // [B, H, ·, ·]
   const Tensor bias = grid_bias(in, v);
-  const std::optional<Tensor> mask =
-      bias.defined() ? std::optional(bias.expand({-1, -1, q.size(2), -1})) : std::nullopt;
-  const Tensor out = at::scaled_dot_product_attention(q, k, v, mask, in.dropout.p,
-                                                      /*is_causal=*/in.causal && !bias.defined(), in.scale);
-  return from_grid(out.transpose(1, 2), in.queries);
+  LibraryAttentionInput library{q, k, v};
+  if (bias.defined()) library.mask = bias.expand({-1, -1, q.size(2), -1});
+  library.dropout = in.dropout.p, library.causal = in.causal && !bias.defined(), library.scale = in.scale;
+  const Tensor out = attention_of_library(library);
+  return from_grid(out.transpose(1, 2).narrow(3, 0, P), in.queries);
 }
 
 Tensor cross_attention_reference(const CrossAttentionRow& row) {
