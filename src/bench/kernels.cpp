@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "base/cuda_graph.h"
+#include "base/error.h"
 #include "base/log.h"
+#include "base/signals.h"
 #include "base/torch_compat.h"
 #include "bench/bench.h"
 #include "kernels/kernel_bench.h"
@@ -19,35 +21,54 @@ void prepare(const std::function<void()>& work, const torch::Device& device) {
   device.is_cuda() ? warm_up_for_capture(work) : work();
 }
 
-double median_ms(const std::function<void()>& run, const torch::Device& device) {
-  constexpr int kCalls = 20, kRounds = 9;
-  const auto calls = [&] {
-    for (int i = 0; i < kCalls; ++i) run();
+double milliseconds(const std::function<void()>& work, const torch::Device& device) {
+  DeviceClock clock(device);
+  clock.mark();
+  work();
+  clock.mark();
+  return clock.milliseconds().back();
+}
+
+// Rounds of as many calls as take some milliseconds, for `seconds` at most but for three rounds.
+double median_ms(const std::function<void()>& run, const torch::Device& device, double seconds) {
+  constexpr int kMostCalls = 20, kMostRounds = 9, kLeastRounds = 3;
+  constexpr double kRound = 20;  // ms
+  double one = 0;
+  prepare(
+      [&] {
+        run();
+        one = milliseconds(run, device);
+      },
+      device);
+  const int calls = std::clamp(static_cast<int>(kRound / std::max(one, 1e-3)), 1, kMostCalls);
+  const auto round = [&] {
+    for (int i = 0; i < calls; ++i) run();
   };
-  prepare(run, device);
   std::unique_ptr<CudaGraph> graph;
   if (device.is_cuda()) {
     graph = make_cuda_graph();
-    graph->capture(calls);
+    graph->capture(round);
+    graph->replay();
   }
   std::vector<double> rounds;
-  for (int r = -1; r < kRounds; ++r) {
-    DeviceClock clock(device);
-    clock.mark();
-    graph ? graph->replay() : calls();
-    clock.mark();
-    if (r >= 0) rounds.push_back(clock.milliseconds().back() / kCalls);
+  double spent = 0;
+  for (int r = 0; r < kMostRounds && (r < kLeastRounds || spent < 1e3 * seconds); ++r) {
+    if (interrupted()) throw Interrupted("benchmark interrupted");
+    const double ms = graph ? milliseconds([&] { graph->replay(); }, device) : milliseconds(round, device);
+    spent += ms;
+    rounds.push_back(ms / calls);
   }
-  std::nth_element(rounds.begin(), rounds.begin() + kRounds / 2, rounds.end());
-  return rounds[kRounds / 2];
+  const auto middle = rounds.begin() + static_cast<int64_t>(rounds.size() / 2);
+  std::nth_element(rounds.begin(), middle, rounds.end());
+  return *middle;
 }
 
 // Multiplications and additions that a large product does in a millisecond.
-double product_speed(const torch::Device& device, torch::Dtype type) {
+double product_speed(const torch::Device& device, torch::Dtype type, double seconds) {
   const int64_t n = device.is_cuda() ? 8192 : 1024;
   const Tensor a = torch::randn({n, n}, torch::TensorOptions(torch::kFloat).device(device)).to(type);
   Tensor c = torch::empty_like(a);
-  return std::pow(static_cast<double>(n), 3) / median_ms([&] { torch::mm_out(c, a, a); }, device);
+  return std::pow(static_cast<double>(n), 3) / median_ms([&] { torch::mm_out(c, a, a); }, device, seconds);
 }
 
 }  // namespace
@@ -60,7 +81,7 @@ std::vector<KernelRow> run_kernel_bench(const BenchOptions& options, const std::
       torch::randn({positions, width}, torch::TensorOptions(torch::kFloat).device(device)).to(type);
   Tensor to = torch::empty_like(from);
   const int64_t copied = 2 * from.numel() * from.element_size();
-  const double copy_ms = median_ms([&] { to.copy_(from); }, device);
+  const double copy_ms = median_ms([&] { to.copy_(from); }, device, options.seconds);
   const double copy_speed = static_cast<double>(copied) / copy_ms;
   std::vector<KernelRow> rows = {{"copy", "", copied, copy_ms, copy_speed / 1e6, 1.0, 1.0}};
   double products = 0;  // in a millisecond, measured where it is needed
@@ -70,8 +91,8 @@ std::vector<KernelRow> run_kernel_bench(const BenchOptions& options, const std::
     prepare([&] { cases = registry.get(name, "kernel").cases(positions, width, device, type); }, device);
     for (const auto& c : cases) {
       verbose("{}: {}", name, c.name);
-      const double ms = median_ms(c.run, device), speed = static_cast<double>(c.bytes) / ms;
-      if (c.products > 0 && products == 0) products = product_speed(device, type);
+      const double ms = median_ms(c.run, device, options.seconds), speed = static_cast<double>(c.bytes) / ms;
+      if (c.products > 0 && products == 0) products = product_speed(device, type, options.seconds);
       const double least = std::max(static_cast<double>(c.bytes) / copy_speed,
                                     c.products > 0 ? static_cast<double>(c.products) / products : 0.0);
       rows.push_back({name, c.name, c.bytes, ms, speed / 1e6, speed / copy_speed, least / ms});

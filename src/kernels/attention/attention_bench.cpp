@@ -45,7 +45,7 @@ class AttentionBench : public KernelBench {
     for (const double p : {0.0, 0.1}) {
       const AttentionInput in = input(lengths, width, device, type, p);
       const int64_t part = in.qkv.numel() / 3 * static_cast<int64_t>(c10::elementSize(type));
-      for (const auto& [library, run] : implementations(device, type)) {
+      for (const auto& [library, run] : implementations(device, type, p)) {
         const std::string name = fmt::format("{}{}{}", what, library, p > 0 ? ", dropout 0.1," : "");
         all.push_back({name + " forward", 4 * part,
                        [in, run = run] {
@@ -64,11 +64,11 @@ class AttentionBench : public KernelBench {
 
   using Run = std::function<Tensor(const AttentionInput&)>;
   static std::vector<std::pair<std::string, Run>> implementations(const torch::Device& device,
-                                                                  torch::Dtype type) {
+                                                                  torch::Dtype type, double p) {
     if (!device.is_cuda() || type != torch::kBFloat16) return {{"", attention}};
     std::vector<std::pair<std::string, Run>> all = {
         {", flash", [](const AttentionInput& in) { return attention_by(AttentionLibrary::kFlash, in); }}};
-    if (attention_has_cudnn()) {
+    if (attention_library_for(type, p) == AttentionLibrary::kCudnn) {
       all.emplace_back(", cuDNN",
                        [](const AttentionInput& in) { return attention_by(AttentionLibrary::kCudnn, in); });
     }
