@@ -2,24 +2,13 @@
 // memory. After step i of Gram and Schmidt the rows behind row i are free of its direction; a warp has a row
 // at a time.
 #include "base/cuda_start.cuh"
-#include "kernels/dropout/bits.h"
+#include "kernels/noise/noise.cuh"
 #include "kernels/orthogonal_features/orthogonal_features_arguments.h"
 
 namespace lra {
 namespace {
 
 constexpr int kThreads = 1024, kWarp = 32, kWarps = kThreads / kWarp;
-constexpr double kPi = 3.14159265358979323846;
-
-// The numbers of kernels/noise/noise.h.
-__device__ double uniform(uint64_t seed, uint64_t stream, int64_t index) {
-  const uint32_t word = philox(seed, stream, static_cast<uint64_t>(index)).word[0];
-  return (static_cast<double>(word >> 9) + 0.5) * (1.0 / 8388608.0);
-}
-__device__ double normal(uint64_t seed, uint64_t stream, int64_t index) {
-  const double u = uniform(seed, stream, 2 * index), v = uniform(seed, stream, 2 * index + 1);
-  return sqrt(-2 * log(u)) * cos(2 * kPi * v);
-}
 
 struct Products {
   double own, with;  // q·q, q·row
@@ -50,7 +39,7 @@ __global__ void __launch_bounds__(kThreads) orthogonal_kernel(OrthogonalFeatures
   const int n = a.count - first < P ? static_cast<int>(a.count - first) : P;
   const uint64_t stream = dropout_stream(a.site, a.step ? *a.step / a.period : a.draw);
   for (int i = static_cast<int>(threadIdx.x); i < n * P; i += kThreads) {
-    g[i] = normal(a.seed, stream, first * P + i);
+    g[i] = normal_number<double>(a.seed, stream, first * P + i);
   }
   __syncthreads();
   for (int i = warp; i < n; i += kWarps) {
