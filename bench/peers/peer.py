@@ -27,6 +27,7 @@ import time
 TORCH_VERSION = "2.11.0"  # the release that lra itself links
 LEARNING_RATE = 1e-4
 MIN_REPEATS = 3
+WARM_AGAIN = 3  # steps after waiting: the caches are cold again, the clocks low
 
 
 def fail(message):
@@ -192,6 +193,12 @@ def measure(step, o):
         step_and_mark()
     if cuda:
         torch.cuda.synchronize()
+    if o.wait:
+        wait_for_turn(cuda)
+        for _ in range(WARM_AGAIN):
+            step_and_mark()
+        if cuda:
+            torch.cuda.synchronize()
 
     began = time.perf_counter()
     marks = [mark()]
@@ -201,6 +208,14 @@ def measure(step, o):
         torch.cuda.synchronize()
         return [a.elapsed_time(b) for a, b in zip(marks, marks[1:])]
     return [1e3 * (b - a) for a, b in zip(marks, marks[1:])]
+
+
+def wait_for_turn(cuda):
+    """`lra bench` lets peers get ready side by side and has them measured one at a time."""
+    if cuda:
+        torch.cuda.empty_cache()
+    print("ready", flush=True)
+    sys.stdin.readline()
 
 
 def peak_bytes(device):
@@ -242,6 +257,7 @@ def options():
     p.add_argument("--attention-dropout", type=probability, default=0.1)
     p.add_argument("--threads", type=positive, help="CPU threads (default: what torch chooses)")
     p.add_argument("--warmup", type=positive, default=5, help="untimed steps first; compilation happens there")
+    p.add_argument("--wait", action="store_true", help="say 'ready' after warming up, measure once a line comes in")
     p.add_argument("--repeats", type=positive, default=50)
     p.add_argument("--seconds", type=float, default=30.0, help=f"stop after about this long and {MIN_REPEATS} repeats")
     o = p.parse_args()

@@ -198,10 +198,7 @@ void run_case(const BenchCase& c, const BenchOptions& options, const torch::Devi
   try {
     OurCase our_case(c, device, compute_type(dtype));
     our_case.measure(options.seconds / 2, options.repeats);
-    if (options.peers) {
-      for (const auto& mode : options.peer_modes)
-        peers.push_back(run_peer(c, mode, options, device.str(), dtype));
-    }
+    if (options.peers) peers = run_peers(c, options, device.str(), dtype);
     our_case.measure(options.seconds / 2, options.repeats);
     const auto& samples = our_case.samples();
     ours.ms_median = quantile(samples, 0.5);

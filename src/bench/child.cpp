@@ -1,33 +1,117 @@
 #include "bench/child.h"
 
-#include <cstdio>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <utility>
+
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "base/log.h"
 
+extern char** environ;
+
 namespace lra {
 namespace {
 
-std::string shell_quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
+struct Pipe {
+  int read = -1, write = -1;
+  Pipe() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) fail("bench", "no pipe to another process: {}", std::strerror(errno));
+    read = ends[0], write = ends[1];
+  }
+};
+
+void close_end(int& end) {
+  if (end >= 0) close(end);
+  end = -1;
 }
 
 }  // namespace
 
-std::optional<Json> run_for_json(const std::vector<std::string>& command) {
-  std::string line;
-  for (const auto& word : command) line += shell_quoted(word) + " ";
-  verbose("{}", line);
-  FILE* pipe = popen(line.c_str(), "r");
-  if (!pipe) fail("bench", "cannot start: {}", line);
-  std::string output;
+Child::Child(const std::vector<std::string>& command) : name_(command.front()) {
+  verbose("{}", fmt::join(command, " "));
+  Pipe in, out;
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, in.read, STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, out.write, STDOUT_FILENO);
+  std::vector<char*> words;
+  for (const auto& word : command) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  const int error = posix_spawnp(&process_, words.front(), &actions, nullptr, words.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close_end(in.read);
+  close_end(out.write);
+  input_ = in.write, output_ = out.read;
+  if (error == 0) return;
+  close_end(input_);
+  close_end(output_);
+  fail("bench", "cannot start {}: {}", name_, std::strerror(error));
+}
+
+Child::Child(Child&& other) noexcept
+    : name_(std::move(other.name_)),
+      unread_(std::move(other.unread_)),
+      process_(std::exchange(other.process_, -1)),
+      input_(std::exchange(other.input_, -1)),
+      output_(std::exchange(other.output_, -1)) {}
+
+Child::~Child() {
+  close_end(input_);
+  close_end(output_);
+  if (process_ < 0) return;
+  kill(process_, SIGTERM);
+  waitpid(process_, nullptr, 0);
+}
+
+bool Child::read_line(std::string& line) {
   char buffer[4096];
-  while (const size_t n = std::fread(buffer, 1, sizeof(buffer), pipe)) output.append(buffer, n);
-  if (pclose(pipe) != 0) return std::nullopt;
-  while (!output.empty() && output.back() == '\n') output.pop_back();
-  return parse_json(output.substr(output.rfind('\n') + 1), command.front());
+  size_t end;
+  while ((end = unread_.find('\n')) == std::string::npos) {
+    const ssize_t n = read(output_, buffer, sizeof(buffer));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    unread_.append(buffer, static_cast<size_t>(n));
+  }
+  line = unread_.substr(0, end);
+  unread_.erase(0, end + 1);
+  return true;
+}
+
+bool Child::says(const std::string& line) {
+  std::string found;
+  return read_line(found) && found == line;
+}
+
+void Child::tell(const std::string& line) {
+  const std::string whole = line + "\n";
+  // A process that has ended does not read; that shows in its result.
+  struct sigaction ignore {
+  }, before{};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &ignore, &before);
+  [[maybe_unused]] const ssize_t written = write(input_, whole.data(), whole.size());
+  sigaction(SIGPIPE, &before, nullptr);
+}
+
+std::optional<Json> Child::result() {
+  close_end(input_);
+  std::string line, last;
+  while (read_line(line)) last = line.empty() ? last : line;
+  if (!unread_.empty()) last = unread_;
+  int status = 0;
+  while (waitpid(process_, &status, 0) < 0 && errno == EINTR) {
+  }
+  process_ = -1;
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) return std::nullopt;
+  return parse_json(last, name_);
 }
 
 }  // namespace lra

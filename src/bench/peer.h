@@ -1,10 +1,12 @@
-// Runs a peer of bench/peers/ on a case.
+// Runs the peers of bench/peers/ on a case.
 #pragma once
 #include "bench/bench.h"
 
 namespace lra {
 
-BenchRow run_peer(const BenchCase& c, const std::string& mode, const BenchOptions& options,
-                  const std::string& device, const std::string& dtype);
+// A row for each mode. They get ready (imports, compilation, the first steps) at the same time and are
+// measured one after the other.
+std::vector<BenchRow> run_peers(const BenchCase& c, const BenchOptions& options, const std::string& device,
+                                const std::string& dtype);
 
 }  // namespace lra
