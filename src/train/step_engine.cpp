@@ -3,6 +3,7 @@
 #include "base/cuda_graph.h"
 #include "base/philox.h"
 #include "kernels/cross_entropy/cross_entropy.h"
+#include "kernels/rows/partial_sums.h"
 
 namespace lra {
 namespace {
@@ -70,7 +71,9 @@ class Step {
   CrossEntropy add_gradients(const Batch& batch, int64_t rows_of_all) {
     const Tensor logits = model_.forward(batch, training_forward(state_, seed_));
     const CrossEntropy ce = cross_entropy(logits, batch.labels, 1.0 / static_cast<double>(rows_of_all));
+    PartialSumsTogether sums;
     logits.backward(ce.gradient);
+    sums.finish();
     return ce;
   }
 

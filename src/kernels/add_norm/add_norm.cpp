@@ -80,7 +80,8 @@ Result run_forward(const AddNormInput& in, bool for_backward) {
 }
 
 template <class T>
-void backward_cpu(const AddNormBackwardArguments& a, const torch::TensorOptions& options) {
+void backward_cpu(const AddNormBackwardArguments& a, const std::vector<ParameterGradient>& gradients,
+                  const torch::TensorOptions& options) {
   const int64_t parts = (a.positions + kRowsPerPart - 1) / kRowsPerPart;
   Tensor partial = torch::zeros({parts, 3, a.width}, options);
   T* sums = partial.mutable_data_ptr<T>();
@@ -90,9 +91,10 @@ void backward_cpu(const AddNormBackwardArguments& a, const torch::TensorOptions&
                             sums + part * 3 * a.width);
     }
   });
-  add_partial_sums(sums, parts, 3, 0, a.width, static_cast<T*>(a.d_weight));
-  add_partial_sums(sums, parts, 3, 1, a.width, static_cast<T*>(a.d_offset));
-  add_partial_sums(sums, parts, 3, 2, a.width, static_cast<T*>(a.d_bias));
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    add_partial_sums(sums, parts, 3, static_cast<int64_t>(i), a.width,
+                     static_cast<T*>(target(gradients[i].into)));
+  }
 }
 
 class AddNorm : public torch::autograd::Function<AddNorm> {
@@ -121,37 +123,31 @@ class AddNorm : public torch::autograd::Function<AddNorm> {
     const Tensor d_x = torch::empty_like(d_normed);
     // Without dropout the branch gets the same gradient: the same tensor.
     const Tensor d_dropped = adds && dropout.active() ? torch::empty_like(d_x) : Tensor();
-    ParameterGradient d_weight(saved[3]), d_offset(saved[4]), d_bias(saved[5]);
-    AddNormBackwardArguments arguments{pointer(sum),
-                                       pointer(weight),
-                                       pointer(saved[1]),
-                                       pointer(saved[2]),
-                                       pointer(d_sum),
-                                       pointer(d_normed),
-                                       target(d_x),
-                                       target(d_dropped),
-                                       nullptr,
-                                       target(d_weight.into),
-                                       target(d_offset.into),
-                                       target(d_bias.into),
-                                       sum.size(0),
-                                       sum.size(1),
-                                       add_norm_backward_blocks(sum.size(0)),
-                                       dropout.draw(),
-                                       static_cast<int>(sum.element_size())};
-    run_backward(arguments, saved[1].options());
+    const std::vector<ParameterGradient> of_parameters = {
+        ParameterGradient(saved[3]), ParameterGradient(saved[4]), ParameterGradient(saved[5])};
+    AddNormBackwardArguments arguments{pointer(sum),      pointer(weight),
+                                       pointer(saved[1]), pointer(saved[2]),
+                                       pointer(d_sum),    pointer(d_normed),
+                                       target(d_x),       target(d_dropped),
+                                       nullptr,           sum.size(0),
+                                       sum.size(1),       add_norm_backward_blocks(sum.size(0)),
+                                       dropout.draw(),    static_cast<int>(sum.element_size())};
+    run_backward(arguments, of_parameters, saved[1].options());
     const Tensor d_branch = !adds ? Tensor() : d_dropped.defined() ? d_dropped : d_x;
-    return {d_x, d_branch, d_bias.result, {}, d_weight.result, d_offset.result};
+    return {d_x, d_branch, of_parameters[2].result, {}, of_parameters[0].result, of_parameters[1].result};
   }
 
  private:
-  static void run_backward(AddNormBackwardArguments& a, const torch::TensorOptions& options) {
+  static void run_backward(AddNormBackwardArguments& a, const std::vector<ParameterGradient>& gradients,
+                           const torch::TensorOptions& options) {
     if (on_device(options.device())) {
       const Tensor partial = torch::empty({a.blocks, 3, a.width}, options);
       a.partial = target(partial);
       launch(add_norm_backward_cuda, a, "add_norm backward");
+      add_partial_sums(partial, gradients);
     } else {
-      a.element == 8 ? backward_cpu<double>(a, options) : backward_cpu<float>(a, options);
+      a.element == 8 ? backward_cpu<double>(a, gradients, options)
+                     : backward_cpu<float>(a, gradients, options);
     }
   }
 };

@@ -1,8 +1,8 @@
 // CUDA side of add_norm.h: a team of threads has a row in its registers (row_team.cuh); while one row is
 // worked on, the next is being read.
+#include "base/cuda_start.cuh"
 #include "kernels/add_norm/add_norm_arguments.h"
 #include "kernels/add_norm/row_team.cuh"
-#include "kernels/rows/partial_sums.cuh"
 
 namespace lra {
 namespace {
@@ -215,17 +215,8 @@ int backward_launch(const AddNormBackwardArguments& a, CudaStream stream) {
   const bool aligned = all_aligned(a.width, a.sum, a.d_sum, a.d_normed, a.d_x, a.d_branch);
   choose_plan(a.element, aligned, a.width, [&](auto plan) {
     using P = decltype(plan);
-    using A = typename P::A;
-    const auto s = static_cast<cudaStream_t>(stream);
-    start_kernel(backward_kernel<P>, {static_cast<unsigned>(a.blocks), P::kThreads, s}, a,
-                 dropout_keys(a.draw));
-    start_partial_sums<A>(
-        {static_cast<const A*>(a.partial),
-         a.blocks,
-         3,
-         a.width,
-         {static_cast<A*>(a.d_weight), static_cast<A*>(a.d_offset), static_cast<A*>(a.d_bias)}},
-        s);
+    const Launch on{static_cast<unsigned>(a.blocks), P::kThreads, static_cast<cudaStream_t>(stream)};
+    start_kernel(backward_kernel<P>, on, a, dropout_keys(a.draw));
   });
   return cudaGetLastError();
 }

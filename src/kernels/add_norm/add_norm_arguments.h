@@ -21,10 +21,9 @@ struct AddNormForwardArguments {
 
 struct AddNormBackwardArguments {
   const void *sum, *weight, *mean, *rstd;
-  const void *d_sum, *d_normed;        // [T, D]; d_sum null: zero
-  void *d_x, *d_branch;                // [T, D]; d_branch null: not wanted, or the same as d_x
-  void* partial;                       // [blocks, 3, D], overwritten: sums of d_weight, d_offset, d_bias
-  void *d_weight, *d_offset, *d_bias;  // [D], added to; null: not wanted
+  const void *d_sum, *d_normed;  // [T, D]; d_sum null: zero
+  void *d_x, *d_branch;          // [T, D]; d_branch null: not wanted, or the same as d_x
+  void* partial;                 // [blocks, 3, D], overwritten: sums of d_weight, d_offset, d_bias
   int64_t positions, width, blocks;
   DropoutDraw draw;
   int element;

@@ -51,7 +51,8 @@ Tensor run_forward(const Tensor& x, const Tensor& bias, Activation activation, c
 }
 
 template <class T>
-void backward_cpu(const BiasActBackwardArguments& a, const torch::TensorOptions& options) {
+void backward_cpu(const BiasActBackwardArguments& a, const ParameterGradient& d_bias,
+                  const torch::TensorOptions& options) {
   const int64_t parts = (a.positions + kRowsPerPart - 1) / kRowsPerPart;
   const Tensor partial = torch::zeros({parts, a.width}, options);
   T* sums = partial.mutable_data_ptr<T>();
@@ -61,7 +62,8 @@ void backward_cpu(const BiasActBackwardArguments& a, const torch::TensorOptions&
                             sums + part * a.width);
     }
   });
-  add_partial_sums(sums, parts, 1, 0, a.width, static_cast<T*>(a.d_bias));
+  add_partial_sums(sums, parts, 1, 0, a.width,
+                   d_bias.into.defined() ? d_bias.into.mutable_data_ptr<T>() : nullptr);
 }
 
 class BiasActivation : public torch::autograd::Function<BiasActivation> {
@@ -79,13 +81,12 @@ class BiasActivation : public torch::autograd::Function<BiasActivation> {
     const Tensor x = saved[0].contiguous(), bias = saved[1].contiguous(), dy = gradients[0].contiguous();
     const Tensor dx = torch::empty_like(dy);
     const Dropout dropout = saved_dropout(*context);
-    ParameterGradient d_bias(saved[1]);
+    const ParameterGradient d_bias(saved[1]);
     BiasActBackwardArguments arguments{x.const_data_ptr(),
                                        bias.const_data_ptr(),
                                        dy.const_data_ptr(),
                                        dx.mutable_data_ptr(),
                                        nullptr,
-                                       d_bias.into.defined() ? d_bias.into.mutable_data_ptr() : nullptr,
                                        x.size(0),
                                        x.size(1),
                                        bias_act_backward_blocks(x.size(0), x.size(1)),
@@ -94,12 +95,13 @@ class BiasActivation : public torch::autograd::Function<BiasActivation> {
                                        static_cast<int>(x.element_size())};
     const auto options = bias.options().requires_grad(false);
     if (on_device(x)) {
-      const Tensor partial = torch::empty({arguments.blocks, arguments.width}, options);
+      const Tensor partial = torch::empty({arguments.blocks, 1, arguments.width}, options);
       arguments.partial = partial.mutable_data_ptr();
       launch(bias_act_backward_cuda, arguments, "bias_activation backward");
+      add_partial_sums(partial, {d_bias});
     } else {
-      arguments.element == 8 ? backward_cpu<double>(arguments, options)
-                             : backward_cpu<float>(arguments, options);
+      arguments.element == 8 ? backward_cpu<double>(arguments, d_bias, options)
+                             : backward_cpu<float>(arguments, d_bias, options);
     }
     return {dx, d_bias.result, {}, {}};
   }

@@ -1,9 +1,9 @@
 // CUDA side of bias_act.h: a thread has 8 columns and goes through rows with the grid's stride, several of
 // them in flight.
+#include "base/cuda_start.cuh"
 #include "kernels/bias_act/bias_act_arguments.h"
 #include "kernels/rows/instructions.cuh"
 #include "kernels/rows/octet.cuh"
-#include "kernels/rows/partial_sums.cuh"
 
 namespace lra {
 namespace {
@@ -218,16 +218,9 @@ int backward_launch(const BiasActBackwardArguments& a, CudaStream stream) {
   const BiasActTiles tiles = bias_act_tiles(a.width);
   const dim3 block(static_cast<unsigned>(tiles.threads), static_cast<unsigned>(tiles.rows));
   const dim3 grid(static_cast<unsigned>(a.blocks), static_cast<unsigned>(tiles.columns));
-  const auto s = static_cast<cudaStream_t>(stream);
   choose_variant(a, all_aligned(a.width, a.x, a.dy, a.dx), [&](auto variant) {
-    using A = Accumulator<typename decltype(variant)::T>;
-    start_kernel(backward_kernel<decltype(variant)>, {grid, block, s}, a, dropout_keys(a.draw));
-    start_partial_sums<A>({static_cast<const A*>(a.partial),
-                           a.blocks,
-                           1,
-                           a.width,
-                           {static_cast<A*>(a.d_bias), nullptr, nullptr}},
-                          s);
+    start_kernel(backward_kernel<decltype(variant)>, {grid, block, static_cast<cudaStream_t>(stream)}, a,
+                 dropout_keys(a.draw));
   });
   return cudaGetLastError();
 }

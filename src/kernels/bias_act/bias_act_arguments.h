@@ -23,8 +23,7 @@ struct BiasActForwardArguments {
 struct BiasActBackwardArguments {
   const void *x, *bias, *dy;
   void* dx;
-  void* partial;  // [blocks, F], overwritten
-  void* d_bias;   // [F], added to; null: not wanted
+  void* partial;  // [blocks, F], overwritten: sums of d_bias
   int64_t positions, width, blocks;
   Activation activation;
   DropoutDraw draw;

@@ -36,37 +36,7 @@ __device__ inline A block_sum(int64_t count, const At& at) {
   return sum;
 }
 
-template <class A>
-struct PartialSums {
-  const A* partial;         // [blocks, outputs, width]
-  int64_t blocks, outputs;  // at most 3 outputs
-  int64_t width;
-  A* into[3];  // [width] each, added to; null: not wanted
-};
-
 // Few columns (a sector of memory) and many rows: there are more blocks to read from than columns to sum.
 inline constexpr int kSumColumns = 8, kSumRows = 64;
-
-// into[o][c] += Σ_b partial[b][o][c]; block (x, y): 8 columns of output y
-template <class A>
-__global__ void __launch_bounds__(kSumColumns* kSumRows) partial_sums_kernel(PartialSums<A> s) {
-  A* into = blockIdx.y == 0 ? s.into[0] : blockIdx.y == 1 ? s.into[1] : s.into[2];
-  if (!into) return;
-  const int64_t column = static_cast<int64_t>(blockIdx.x) * kSumColumns + threadIdx.x;
-  const bool adds = threadIdx.y == 0 && column < s.width;
-  const A before = adds ? into[column] : A(0);
-  const A* from = s.partial + blockIdx.y * s.width + column;
-  const A sum = block_sum<kSumColumns, kSumRows, A>(column < s.width ? s.blocks : 0,
-                                                    [&](int64_t b) { return from[b * s.outputs * s.width]; });
-  if (adds) into[column] = before + sum;
-}
-
-template <class A>
-void start_partial_sums(const PartialSums<A>& s, cudaStream_t stream) {
-  if (!s.into[0] && !s.into[1] && !s.into[2]) return;
-  const dim3 grid(static_cast<unsigned>((s.width + kSumColumns - 1) / kSumColumns),
-                  static_cast<unsigned>(s.outputs));
-  start_kernel(partial_sums_kernel<A>, {grid, dim3(kSumColumns, kSumRows), stream}, s);
-}
 
 }  // namespace lra
