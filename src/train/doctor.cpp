@@ -63,10 +63,12 @@ Json operations(const torch::Device& device) {
       cuda ? "drawn inside the library's kernel, from a counter set every step; cuDNN for rates in sixteenths"
            : "drawn from counters inside the kernel, nothing stored");
   add("matrix products",
-      cuda           ? "library: cuBLAS"
+      cuda           ? "library: cuBLASLt in bf16, cuBLAS else"
       : at::hasMKL() ? "library: MKL"
                      : "library: the BLAS of this torch",
-      "weight gradients go straight into the flat buffer");
+      cuda ? "the fastest of its algorithms, timed when sizes are met first (--deterministic: its own first "
+             "choice)"
+           : "weight gradients go straight into the flat buffer");
   add("attention over intervals of keys", cuda ? "lra: CUDA kernels" : "lra: CPU kernel",
       cuda ? "bf16 and heads of 8 … 128 by eights; else tensor operations, keys gathered a slice at a time"
            : "one pass over blocks, weights never stored");

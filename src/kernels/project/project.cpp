@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/parameter_gradient.h"
+#include "kernels/product/product.h"
 
 namespace lra {
 namespace {
@@ -43,18 +44,6 @@ Tensor working_matrix(const std::vector<Tensor>& weights, const Tensor& copies, 
   return matrix.to(type);
 }
 
-// into += dyᵀ x
-void accumulate(const Tensor& into, const Tensor& dy, const Tensor& x) {
-  Tensor out = into;
-  if (into.scalar_type() == x.scalar_type()) {
-    at::addmm_out(out, into, dy.t(), x);
-  } else if (x.is_cpu()) {  // as on an emulated device: the library has no product of two types there
-    at::addmm_out(out, into, dy.t().to(into.scalar_type()), x.to(into.scalar_type()));
-  } else {
-    at::addmm_out(out, into, dy.t(), x, into.scalar_type());
-  }
-}
-
 class ProjectFunction : public torch::autograd::Function<ProjectFunction> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& x, torch::TensorList list,
@@ -64,14 +53,14 @@ class ProjectFunction : public torch::autograd::Function<ProjectFunction> {
     variable_list saved = {x, matrix};
     saved.insert(saved.end(), weights.begin(), weights.end());
     context->save_for_backward(saved);
-    return at::mm(x, matrix.t());
+    return product(x, matrix.t());
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto saved = context->get_saved_variables();
     const Tensor &x = saved[0], &matrix = saved[1], dy = gradients[0].contiguous();
     const std::vector<Tensor> weights(saved.begin() + 2, saved.end());
-    variable_list out = {context->needs_input_grad(0) ? at::mm(dy, matrix) : Tensor()};
+    variable_list out = {context->needs_input_grad(0) ? product(dy, matrix) : Tensor()};
     std::vector<Tensor> targets;
     for (const auto& w : weights) {
       const ParameterGradient gradient(w);
@@ -79,11 +68,11 @@ class ProjectFunction : public torch::autograd::Function<ProjectFunction> {
       out.push_back(gradient.result);
     }
     if (neighbours(targets)) {
-      accumulate(stacked_view(targets.front(), targets.front(), matrix.size(0)), dy, x);
+      add_product(stacked_view(targets.front(), targets.front(), matrix.size(0)), dy.t(), x);
     } else {
       int64_t at = 0;
       for (size_t i = 0; i < weights.size(); at += weights[i].size(0), ++i) {
-        if (targets[i].defined()) accumulate(targets[i], dy.narrow(1, at, weights[i].size(0)), x);
+        if (targets[i].defined()) add_product(targets[i], dy.narrow(1, at, weights[i].size(0)).t(), x);
       }
     }
     out.emplace_back();
