@@ -6,6 +6,7 @@
 
 #include "kernels/add_norm/add_norm.h"
 #include "kernels/bias_act/bias_act.h"
+#include "kernels/mlp_head/mlp_head.h"
 #include "kernels/project/project.h"
 
 namespace lra {
@@ -124,6 +125,10 @@ MlpHead::MlpHead(int64_t in, int64_t hidden, int64_t classes, bool deep) {
 }
 
 Tensor MlpHead::forward(const Tensor& x) const {
+  if (hidden_.size() == 1) {
+    const Linear& hidden = *hidden_.front();
+    return mlp_head({x, hidden.weight, hidden.bias, out_->weight, out_->bias});
+  }
   Tensor inner = x;
   for (const auto& layer : hidden_) {
     inner = bias_activation(layer->product(inner, {}), layer->bias, Activation::kRelu, {});
