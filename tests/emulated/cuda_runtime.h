@@ -180,6 +180,10 @@ template <class T>
 T __ldcg(const T* p) {
   return *p;
 }
+template <class T>
+void __stcs(T* p, T value) {
+  *p = value;
+}
 template <class To, class From>
 To lra_emulated_bits(From from) {
   static_assert(sizeof(To) == sizeof(From));

@@ -8,116 +8,163 @@ namespace lra {
 namespace {
 
 constexpr int64_t kPlaceMask = (int64_t{1} << 24) - 1;  // Rows::slot_of
-constexpr int kThreads = 256, kUnitRows = 4;
-constexpr int kAtOnce = 4;  // rows of a gradient whose loads are in flight
-constexpr int kBlocks = 3;  // that a multiprocessor holds
+constexpr int kThreads = 256;
 
-// Which positions a block works on. A block is blockDim.y teams, whose threads have an octet of columns each;
-// a unit is kUnitRows positions for each team. With a position table these are one place of kUnitRows rows of
-// the batch, so that a thread needs that row of the table once. What lies in no row comes in units of
-// neighbours; without a position table, all.
-struct Units {
-  const int32_t* offsets;  // [B + 1]
-  int32_t B, T;
-  int32_t tiles;    // of places
-  int32_t in_rows;  // units
-  int32_t begin;    // of the positions in no row
+// The row of tokens' id: of the table, or CLS.
+template <class A>
+__device__ const A* parameter_row(const EmbedArguments& a, int32_t token) {
+  if (token == a.V) return static_cast<const A*>(a.cls);
+  return static_cast<const A*>(a.table) + int64_t{token} * a.D;
+}
 
-  __device__ explicit Units(const EmbedArguments& a)
-      : offsets(a.offsets),
-        B(static_cast<int32_t>(a.B)),
-        T(static_cast<int32_t>(a.T)),
-        tiles((static_cast<int32_t>(a.places + blockDim.y) - 1) / static_cast<int32_t>(blockDim.y)),
-        in_rows(a.positions ? (B + kUnitRows - 1) / kUnitRows * tiles : 0),
-        begin(a.positions ? __ldg(offsets + B) : 0) {}
+// With a table of positions, all rows of parameters and activations on 16 bytes. A warp works on an item:
+// two neighbouring places of eight rows of the batch, 128 columns of them; half a warp has a place, a thread
+// an octet of columns, so that it reads the place's octet once for eight positions. What a position is, a
+// lane finds out for all, an item ahead. A block stays with its 128 columns and is as large as a
+// multiprocessor: those columns of a table of bytes fit into its first cache, where streaming loads and
+// stores leave them. Its warps take neighbouring items, all rows of a place first, so that they share what
+// they read of the position table.
+constexpr int kLanes = 16, kPlaces = 32 / kLanes, kRows = 8;
+constexpr int kWarps = 24;
+constexpr uint32_t kAll = 0xffffffffu;
 
-  __device__ int32_t size() const { return kUnitRows * static_cast<int32_t>(blockDim.y); }
-  __device__ int32_t count() const { return in_rows + (T - begin + size() - 1) / size(); }
-  __device__ int32_t place(int32_t unit) const {
-    return unit % tiles * static_cast<int32_t>(blockDim.y) + static_cast<int32_t>(threadIdx.y);
-  }
+// A position that a warp works on.
+template <class A>
+struct alignas(16) Position {
+  const A* parameters;  // the table's row, or CLS
+  int32_t r;            // −1: there is none
+  int32_t unused;
+  uint64_t draw;  // the number of its first octet's random words
+};
 
-  // −1: none
-  __device__ int32_t position(int32_t unit, int row) const {
-    if (unit >= in_rows) {
-      const auto at = row * static_cast<int32_t>(blockDim.y) + static_cast<int32_t>(threadIdx.y),
-                 first = begin + (unit - in_rows) * size();
-      return at < T - first ? first + at : -1;
-    }
-    const int32_t b = unit / tiles * kUnitRows + row;
-    if (b >= B) return -1;
-    const int32_t r = __ldg(offsets + b) + place(unit);
-    return r < __ldg(offsets + b + 1) ? r : -1;
+// Which item a warp has: rows group·kRows … of places pair·kPlaces …
+struct Walk {
+  int groups, pairs, group, pair, step_group, step_pair;
+
+  __device__ Walk(const EmbedArguments& a, int first, int step)
+      : groups(static_cast<int>((a.B + kRows - 1) / kRows)),
+        pairs(static_cast<int>((a.places + kPlaces - 1) / kPlaces)),
+        group(first % groups),
+        pair(first / groups),
+        step_group(step % groups),
+        step_pair(step / groups) {}
+
+  __device__ bool more() const { return pair < pairs; }
+  __device__ void advance() {
+    group += step_group;
+    pair += step_pair;
+    if (group >= groups) group -= groups, ++pair;
   }
 };
 
-// A unit's positions, their tokens and slots; −1: none.
-struct UnitRows {
-  int32_t r[kUnitRows], token[kUnitRows];
-  int64_t slot[kUnitRows];
+// What a lane reads of its position of an item: places in the order of lanes, eight rows of each.
+template <bool kDropout>
+struct Found {
+  int32_t r = -1, token = 0;
+  int64_t slot = 0;
 
-  __device__ void load(const EmbedArguments& a, const Units& units, int32_t unit) {
-#pragma unroll
-    for (int k = 0; k < kUnitRows; ++k) {
-      r[k] = units.position(unit, k);
-      token[k] = r[k] < 0 ? 0 : __ldg(a.tokens + r[k]);
-      slot[k] = r[k] < 0 ? 0 : __ldg(a.slots + r[k]);
-    }
+  __device__ void read(const EmbedArguments& a, const Walk& walk, int lane) {
+    const int b = walk.group * kRows + lane % kRows, p = walk.pair * kPlaces + lane / kRows;
+    r = -1, token = 0;
+    if (lane >= kPlaces * kRows || b >= a.B) return;
+    const int32_t first = __ldg(a.offsets + b), end = __ldg(a.offsets + b + 1);
+    if (p >= end - first) return;
+    r = first + p;
+    token = __ldg(a.tokens + r);
+    if (kDropout) slot = __ldg(a.slots + r);
+  }
+  template <class A>
+  __device__ Position<A> position(const EmbedArguments& a, uint32_t octets) const {
+    return {parameter_row<A>(a, token), r, 0, static_cast<uint64_t>(slot) * octets};
   }
 };
 
-// kAligned: rows of activations lie on 16 bytes; kParameters: rows of parameters do. As many blocks as there
-// is room for go through the units, tile of columns by tile: 256 columns of 257 tokens are most of what the
-// processor's first cache holds. Tokens are read a unit ahead.
-template <class T, bool kAligned, bool kParameters>
-__global__ __launch_bounds__(kThreads, sizeof(T) == 8 ? 2 : kBlocks) void embed_kernel(EmbedArguments a,
-                                                                                       DropoutKeys keys) {
+template <class T, bool kDropout>
+__global__ __launch_bounds__(32 * kWarps) void embed_rows_kernel(EmbedArguments a, DropoutKeys keys) {
   using A = Accumulator<T>;
-  const int width = static_cast<int>(a.D), tile = static_cast<int>(blockDim.x) * kOctet;
-  const bool drops = a.draw.rate.threshold;
-  const uint64_t stream = drops ? dropout_stream(a.draw.site, *a.draw.step) : 0;
-  const auto *table = static_cast<const A*>(a.table), *positions = static_cast<const A*>(a.positions);
-  const Units units(a);
-  const auto stride = static_cast<int32_t>(gridDim.x);
-  for (int c = static_cast<int>(threadIdx.x) * kOctet; c < width; c += tile) {
-    const auto load = [&](const A* row) { return load_octet<kParameters>(row, c, width); };
-    auto unit = static_cast<int32_t>(blockIdx.x);
-    UnitRows ahead;
-    if (unit < units.count()) ahead.load(a, units, unit);
-    for (; unit < units.count(); unit += stride) {
-      const UnitRows rows = ahead;
-      // The place of all rows, unless their slots say otherwise.
-      int32_t held = unit < units.in_rows && units.place(unit) < a.M ? units.place(unit) : 0;
-      A place[kOctet] = {};
-      if (positions) widen(load(positions + int64_t{held} * width), place);
-      Octet<A> found[kUnitRows];
+  __shared__ Position<A> shared[kWarps][kPlaces * kRows];
+  const int lane = static_cast<int>(threadIdx.x), warp = static_cast<int>(threadIdx.y);
+  const auto width = static_cast<uint32_t>(a.D), octets = width / kOctet,
+             octet = blockIdx.x * kLanes + static_cast<uint32_t>(lane) % kLanes;
+  const bool mine = octet < octets;
+  const uint32_t column = mine ? octet * kOctet : 0;
+  const uint64_t stream = kDropout ? dropout_stream(a.draw.site, *a.draw.step) : 0;
+  const A* places = static_cast<const A*>(a.positions) + column;
+  T* out = static_cast<T*>(a.out) + column;
+  const auto write = [&](int32_t r, const Octet<A>& found, const A(&place)[kOctet], uint64_t draw) {
+    A x[kOctet];
+    widen(found, x);
 #pragma unroll
-      for (int k = 0; k < kUnitRows; ++k) {
-        const int32_t token = rows.token[k];
-        found[k] =
-            load(token == a.V ? static_cast<const A*>(a.cls) : table + static_cast<int64_t>(token) * width);
-      }
-      if (unit + stride < units.count()) ahead.load(a, units, unit + stride);
+    for (int i = 0; i < kOctet; ++i) x[i] += place[i];
+    if (kDropout) drop_out(draw_block(keys, stream, draw + octet), a.draw.rate, x);
+    store_octet_once(out + uint64_t{static_cast<uint32_t>(r)} * width, narrow<T>(x));
+  };
+  Walk walk(a, static_cast<int>(blockIdx.y) * kWarps + warp, static_cast<int>(gridDim.y) * kWarps);
+  Found<kDropout> ahead;
+  if (walk.more()) ahead.read(a, walk, lane);
+  while (walk.more()) {
+    if (lane < kPlaces * kRows) shared[warp][lane] = ahead.template position<A>(a, octets);
+    const bool whole = __all_sync(kAll, mine && (lane >= kPlaces * kRows || ahead.r >= 0)),
+               any = __any_sync(kAll, ahead.r >= 0);
+    __syncwarp();
+    const Position<A>* of_place = shared[warp] + lane / kLanes * kRows;
+    const auto p = static_cast<uint32_t>(walk.pair * kPlaces + lane / kLanes);
+    A place[kOctet];
+    if (any) widen(load_octet_constant(places + uint64_t{p < a.M ? p : 0} * width), place);
+    walk.advance();
+    if (walk.more()) ahead.read(a, walk, lane);
+    const auto find = [&](int k) { return load_octet_constant(of_place[k].parameters + column); };
+    if (whole) {
 #pragma unroll
-      for (int k = 0; k < kUnitRows; ++k) {
-        if (rows.r[k] < 0) continue;
-        A x[kOctet];
-        widen(found[k], x);
-        if (positions) {
-          const auto own = static_cast<int32_t>(rows.slot[k] & kPlaceMask);
-          if (own != held) {
-            held = own;
-            widen(load(positions + int64_t{held} * width), place);
-          }
-#pragma unroll
-          for (int i = 0; i < kOctet; ++i) x[i] += place[i];
-        }
-        if (drops) drop_out(draw_octet(keys, stream, rows.slot[k], c, width), a.draw.rate, x);
-        store_octet<kAligned>(static_cast<T*>(a.out) + static_cast<int64_t>(rows.r[k]) * width, c, width,
-                              narrow<T>(x));
+      for (int k = 0; k < kRows; ++k) write(of_place[k].r, find(k), place, of_place[k].draw);
+    } else if (any && mine) {
+#pragma unroll 1
+      for (int k = 0; k < kRows; ++k) {
+        if (of_place[k].r >= 0) write(of_place[k].r, find(k), place, of_place[k].draw);
       }
     }
+    __syncwarp();
   }
+  // What lies in no row.
+  const int turn = static_cast<int>(gridDim.y) * kWarps * kPlaces;
+  const int team = (static_cast<int>(blockIdx.y) * kWarps + warp) * kPlaces + lane / kLanes;
+#pragma unroll 1
+  for (int r = a.offsets[a.B] + team; r < a.T && mine; r += turn) {
+    const int64_t slot = a.slots[r];
+    A place[kOctet];
+    widen(load_octet_constant(places + (slot & kPlaceMask) * width), place);
+    write(r, load_octet_constant(parameter_row<A>(a, a.tokens[r]) + column), place,
+          static_cast<uint64_t>(slot) * octets);
+  }
+}
+
+// Everything else: a thread for each octet. kAligned: rows of activations lie on 16 bytes; kParameters: rows
+// of parameters do.
+template <class T, bool kAligned, bool kParameters>
+__global__ __launch_bounds__(kThreads) void embed_octets_kernel(EmbedArguments a, DropoutKeys keys) {
+  using A = Accumulator<T>;
+  const int width = static_cast<int>(a.D);
+  const int64_t octets = (a.D + kOctet - 1) / kOctet,
+                index = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x, r = index / octets;
+  if (r >= a.T) return;
+  const int column = static_cast<int>(index % octets) * kOctet;
+  const int64_t slot = a.slots[r];
+  const auto load = [&](const A* row, A(&values)[kOctet]) {
+    widen(load_octet<kParameters>(row, column, width), values);
+  };
+  A x[kOctet];
+  load(parameter_row<A>(a, a.tokens[r]), x);
+  if (a.positions) {
+    A place[kOctet];
+    load(static_cast<const A*>(a.positions) + (slot & kPlaceMask) * width, place);
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) x[i] += place[i];
+  }
+  if (a.draw.rate.threshold) {
+    const uint64_t stream = dropout_stream(a.draw.site, *a.draw.step);
+    drop_out(draw_octet(keys, stream, slot, column, width), a.draw.rate, x);
+  }
+  store_octet<kAligned>(static_cast<T*>(a.out) + r * width, column, width, narrow<T>(x));
 }
 
 // d_positions[p] += Σ_b g[offsets[b] + p] over the rows longer than p, in the order of rows. A thread owns an
@@ -131,6 +178,7 @@ __global__ __launch_bounds__(256) void embed_positions_kernel(EmbedGradientArgum
   const bool drops = a.draw.rate.threshold;
   const uint64_t stream = drops ? dropout_stream(a.draw.site, *a.draw.step) : 0;
   A sum[kOctet] = {};
+  constexpr int kAtOnce = 4;  // rows whose loads are in flight
   for (int64_t first = 0; first < a.B; first += kAtOnce) {
     int64_t r[kAtOnce];  // −1: the row has no such place
     Octet<T> loaded[kAtOnce] = {};
@@ -158,17 +206,22 @@ __global__ __launch_bounds__(256) void embed_positions_kernel(EmbedGradientArgum
 
 unsigned blocks(int64_t n, int64_t each) { return static_cast<unsigned>((n + each - 1) / each); }
 
-template <class T, bool kAligned, bool kParameters>
-void start(const EmbedArguments& a, cudaStream_t stream) {
-  unsigned lanes = 1;
-  while (lanes < 32 && lanes * kOctet < a.D) lanes *= 2;
-  const dim3 block(lanes, kThreads / lanes);
-  const int64_t of_all = blocks(a.T, int64_t{kUnitRows} * block.y),
-                of_rows = a.positions ? int64_t{blocks(a.B, kUnitRows)} * blocks(a.places, block.y) : 0;
-  const auto kernel = embed_kernel<T, kAligned, kParameters>;
-  static const int64_t room = resident_blocks(kernel, kThreads);
-  const dim3 grid(static_cast<unsigned>(std::min(of_rows + of_all, room)));
+template <class T, bool kDropout>
+void start_rows(const EmbedArguments& a, cudaStream_t stream) {
+  const auto kernel = embed_rows_kernel<T, kDropout>;
+  static const int64_t room = resident_blocks(kernel, 32 * kWarps);
+  const int64_t tiles = blocks(a.D, kLanes * kOctet),
+                items = int64_t{blocks(a.B, kRows)} * blocks(a.places, kPlaces);
+  const int64_t walkers = std::clamp<int64_t>(room / tiles, 1, std::max<int64_t>(1, blocks(items, kWarps)));
+  const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(walkers)), block(32, kWarps);
   start_kernel(kernel, {grid, block, stream}, a, dropout_keys(a.draw));
+}
+
+template <class T, bool kAligned, bool kParameters>
+void start_octets(const EmbedArguments& a, cudaStream_t stream) {
+  const unsigned grid = blocks(a.T * ((a.D + kOctet - 1) / kOctet), kThreads);
+  start_kernel(embed_octets_kernel<T, kAligned, kParameters>, {grid, kThreads, stream}, a,
+               dropout_keys(a.draw));
 }
 
 template <class T>
@@ -176,9 +229,13 @@ void forward(const EmbedArguments& a, cudaStream_t stream) {
   if (a.T == 0) return;
   const auto *table = static_cast<const char*>(a.table), *cls = static_cast<const char*>(a.cls),
              *positions = static_cast<const char*>(a.positions);
-  if (!all_aligned(a.D, static_cast<const T*>(a.out))) return start<T, false, false>(a, stream);
-  if (!all_aligned(a.D, table, cls, positions)) return start<T, true, false>(a, stream);
-  return start<T, true, true>(a, stream);
+  if (!all_aligned(a.D, static_cast<const T*>(a.out))) return start_octets<T, false, false>(a, stream);
+  if (!all_aligned(a.D, table, cls, positions)) return start_octets<T, true, false>(a, stream);
+  if constexpr (sizeof(T) < 8) {
+    if (positions && a.B > 0)
+      return a.draw.rate.threshold ? start_rows<T, true>(a, stream) : start_rows<T, false>(a, stream);
+  }
+  start_octets<T, true, true>(a, stream);
 }
 
 template <class T>

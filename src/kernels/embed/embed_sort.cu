@@ -55,7 +55,7 @@ __device__ int32_t sum_before(int32_t value, int32_t (&warps)[kWarps]) {
 
 // Where the first position of this block goes that has digit threadIdx.x.
 __device__ int32_t first_place(const SortPass& p, int32_t (&warps)[kWarps]) {
-  constexpr int kAtOnce = 16;
+  constexpr int kAtOnce = 32;
   const auto bin = static_cast<int>(threadIdx.x), chunks = bin < p.bins ? static_cast<int>(p.chunks) : 0;
   int32_t all = 0, earlier = 0;
   for (int first = 0; first < chunks; first += kAtOnce) {

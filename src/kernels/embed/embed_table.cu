@@ -66,21 +66,25 @@ struct SomeRows {
 template <class T, bool kAligned, bool kDropout>
 struct PieceSum {
   using A = Accumulator<T>;
-  // Rows that are loaded while as many are added.
-  static constexpr int kAtOnce = sizeof(T) == 2 ? 4 : 2;
-  struct Loaded {
-    Octet<T> octet[kAtOnce];
-    int64_t slot[kAtOnce];
-  };
+  // Rows whose loads are under way together.
+  static constexpr int kAtOnce = sizeof(T) == 2 ? 8 : 4;
 
   const EmbedGradientArguments& a;
+  const DropoutKeys& keys;
   const TableSums<A>& s;
   uint64_t stream;
   int64_t piece;
   int column;
   int32_t token;  // whose sum this is
   bool head;      // it began in an earlier piece
-  A sum[kOctet];
+  A sum[kOctet];  // of what dropout keeps, not scaled yet
+
+  __device__ void scale() {
+    if constexpr (kDropout) {
+#pragma unroll
+      for (int i = 0; i < kOctet; ++i) sum[i] *= static_cast<A>(a.draw.rate.scale);
+    }
+  }
 
   __device__ void put(A* parts) const {
     auto* to = reinterpret_cast<Quad<A>*>(parts + piece * s.width() + column);
@@ -100,13 +104,17 @@ struct PieceSum {
   __device__ void add(const Octet<T>& octet, int64_t slot_of_row) {
     A g[kOctet];
     widen(octet, g);
-    if (kDropout) drop_out(a.draw, stream, slot_of_row, column, static_cast<int>(a.D), g);
+    PhiloxBlock block = {};
+    if (kDropout) block = draw_octet(keys, stream, slot_of_row, column, static_cast<int>(a.D));
 #pragma unroll
-    for (int i = 0; i < kOctet; ++i) sum[i] += g[i];
+    for (int i = 0; i < kOctet; ++i) {
+      if (!kDropout || kept(block, i, a.draw.rate)) sum[i] += g[i];
+    }
   }
 
   // The sum of `token` is complete; that of the next begins.
   __device__ void change_to(int32_t next) {
+    scale();
     head ? put(s.heads) : s.add(token, column, sum);
     head = false;
     token = next;
@@ -114,20 +122,24 @@ struct PieceSum {
     for (int i = 0; i < kOctet; ++i) sum[i] = 0;
   }
 
-  __device__ void load(const SomeRows<kAtOnce>& rows, Loaded& into) const {
+  // Rows from `row` on, nearly always all of one token.
+  __device__ void add(const SomeRows<kAtOnce>& rows, const SortedToken* row) {
+    Octet<T> octet[kAtOnce];
+    int64_t slots[kAtOnce];
 #pragma unroll
     for (int k = 0; k < kAtOnce; ++k) {
-      into.octet[k] = load(rows.position[k]);
-      into.slot[k] = slot(rows.position[k]);
+      octet[k] = load(rows.position[k]);
+      slots[k] = slot(rows.position[k]);
     }
-  }
-
-  __device__ void add(const SomeRows<kAtOnce>& rows, const SortedToken* row, const Loaded& loaded) {
-    if (rows.first_token != token) change_to(rows.first_token);
+    if (rows.first_token == token && !rows.changes) {
 #pragma unroll
-    for (int k = 0; k < kAtOnce; ++k) {
-      if (rows.changes >> k & 1u) change_to(row[k].token);
-      add(loaded.octet[k], loaded.slot[k]);
+      for (int k = 0; k < kAtOnce; ++k) add(octet[k], slots[k]);
+      return;
+    }
+#pragma unroll 1
+    for (int k = 0; k < kAtOnce; ++k) {  // from the first cache
+      if (row[k].token != token) change_to(row[k].token);
+      add(load(row[k].position), slot(row[k].position));
     }
   }
 };
@@ -135,32 +147,26 @@ struct PieceSum {
 template <class T, bool kAligned, bool kDropout>
 __global__ __launch_bounds__(kSumThreads,
                              sizeof(T) == 8 ? 3 : 5) void embed_sums_kernel(EmbedGradientArguments a,
-                                                                            TableSums<Accumulator<T>> s) {
+                                                                            TableSums<Accumulator<T>> s,
+                                                                            DropoutKeys keys) {
   using Sum = PieceSum<T, kAligned, kDropout>;
-  const int64_t index = static_cast<int64_t>(blockIdx.x) * kSumThreads + threadIdx.x,
-                piece = index / s.octets;
+  const auto index = blockIdx.x * kSumThreads + threadIdx.x, octets = static_cast<uint32_t>(s.octets);
+  const int64_t piece = index / octets;
   if (piece >= s.pieces) return;
   const SortedToken *row = s.sorted + piece * s.piece, *const end = row + s.piece;
-  Sum sum{a,
-          s,
-          kDropout ? dropout_stream(a.draw.site, *a.draw.step) : 0,
-          piece,
-          static_cast<int>(index % s.octets) * kOctet,
-          row->token,
-          piece > 0 && row[-1].token == row->token,
+  Sum sum{a,          keys,
+          s,          kDropout ? dropout_stream(a.draw.site, *a.draw.step) : 0,
+          piece,      static_cast<int>(index % octets) * kOctet,
+          row->token, piece > 0 && row[-1].token == row->token,
           {}};
   constexpr int kAtOnce = Sum::kAtOnce;
-  SomeRows<kAtOnce> rows(row), ahead(row + kAtOnce);
-  typename Sum::Loaded loaded, coming;
-  sum.load(rows, loaded);
+  SomeRows<kAtOnce> ahead(row);
   for (; row < end; row += kAtOnce) {
-    if (row + kAtOnce < end) sum.load(ahead, coming);
-    const SomeRows<kAtOnce> next = ahead;
-    ahead = SomeRows<kAtOnce>(row + 2 * kAtOnce);
-    sum.add(rows, row, loaded);
-    rows = next;
-    loaded = coming;
+    const SomeRows<kAtOnce> rows = ahead;
+    ahead = SomeRows<kAtOnce>(row + kAtOnce);
+    sum.add(rows, row);
   }
+  sum.scale();
   if (sum.head) {
     sum.put(s.heads);
   } else if (end->token == sum.token) {
@@ -268,7 +274,8 @@ void start(const EmbedGradientArguments& a, cudaStream_t stream) {
   const auto kernel = aligned ? dropout ? embed_sums_kernel<T, true, true> : embed_sums_kernel<T, true, false>
                       : dropout ? embed_sums_kernel<T, false, true>
                                 : embed_sums_kernel<T, false, false>;
-  start_kernel(kernel, {blocks(plan.pieces * plan.octets, kSumThreads), kSumThreads, stream}, a, s);
+  start_kernel(kernel, {blocks(plan.pieces * plan.octets, kSumThreads), kSumThreads, stream}, a, s,
+               dropout_keys(a.draw));
   const dim3 grid(blocks(plan.pieces, kPartWarps), blocks(plan.width(), 128)), block(32, kPartWarps);
   start_kernel(embed_parts_kernel<A>, {grid, block, stream}, s);
 }

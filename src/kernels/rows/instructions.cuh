@@ -19,6 +19,18 @@ __device__ inline float fast_reciprocal(float x) {
   return y;
 }
 
+// Both halves of a product by one instruction. (The compiler makes two of it, or three, as it likes.)
+struct WideProduct {
+  uint32_t low, high;
+};
+__device__ inline WideProduct multiply_wide(uint32_t a, uint32_t b) {
+  WideProduct y;
+  asm("{.reg .u64 y; mul.wide.u32 y, %2, %3; mov.b64 {%0, %1}, y;}"
+      : "=r"(y.low), "=r"(y.high)
+      : "r"(a), "r"(b));
+  return y;
+}
+
 // A barrier for kThreads threads of the block, whole warps; `id` is one of 1 … 15 (0 is __syncthreads).
 template <int kThreads>
 __device__ inline void team_barrier(int id) {

@@ -7,6 +7,7 @@
 #include <cuda_bf16.h>
 
 #include "kernels/dropout/bits.h"
+#include "kernels/rows/instructions.cuh"
 
 namespace lra {
 
@@ -83,6 +84,31 @@ __device__ inline void store_octet(T* row, int column, int width, const Octet<T>
   }
 }
 
+// Of an aligned row that nobody writes to while the kernel runs; wherever its address comes from.
+template <class T>
+__device__ inline Octet<T> load_octet_constant(const T* at) {
+  Octet<T> octet;
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(sizeof(T)) / 2; ++i) {
+    const uint4 quad = __ldg(reinterpret_cast<const uint4*>(at) + i);
+    octet.words[4 * i] = quad.x;
+    octet.words[4 * i + 1] = quad.y;
+    octet.words[4 * i + 2] = quad.z;
+    octet.words[4 * i + 3] = quad.w;
+  }
+  return octet;
+}
+// To an aligned row, for what is not needed again soon: it drives nothing out of the first cache.
+template <class T>
+__device__ inline void store_octet_once(T* at, const Octet<T>& octet) {
+  const auto& words = octet.words;
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(sizeof(T)) / 2; ++i) {
+    __stcs(reinterpret_cast<uint4*>(at) + i,
+           make_uint4(words[4 * i], words[4 * i + 1], words[4 * i + 2], words[4 * i + 3]));
+  }
+}
+
 template <class T>
 __device__ inline void widen(const Octet<T>& octet, Accumulator<T> (&values)[kOctet]) {
   const auto& words = octet.words;
@@ -145,20 +171,17 @@ LRA_HOST_DEVICE inline DropoutKeys dropout_keys(const DropoutDraw& draw) {
   return keys;
 }
 
-// dropout_block() of dropout/bits.h, the same bits. Written out with the two halves of each product apart,
-// which compiles to one wide multiplication where a product of 64-bit numbers takes an addition more.
+// dropout_block() of dropout/bits.h, the same bits.
 __device__ inline PhiloxBlock draw_block(const DropoutKeys& keys, uint64_t stream, uint64_t index) {
   auto c0 = static_cast<uint32_t>(index), c1 = static_cast<uint32_t>(index >> 32);
   auto c2 = static_cast<uint32_t>(stream), c3 = static_cast<uint32_t>(stream >> 32);
-  constexpr uint32_t kFirst = 0xD2511F53u, kSecond = 0xCD9E8D57u;
 #pragma unroll
   for (int round = 0; round < 7; ++round) {
-    const uint32_t high0 = __umulhi(kFirst, c0), low0 = kFirst * c0;
-    const uint32_t high1 = __umulhi(kSecond, c2), low1 = kSecond * c2;
-    c0 = high1 ^ c1 ^ keys.first[round];
-    c1 = low1;
-    c2 = high0 ^ c3 ^ keys.second[round];
-    c3 = low0;
+    const WideProduct first = multiply_wide(c0, 0xD2511F53u), second = multiply_wide(c2, 0xCD9E8D57u);
+    c0 = second.high ^ c1 ^ keys.first[round];
+    c1 = second.low;
+    c2 = first.high ^ c3 ^ keys.second[round];
+    c3 = first.low;
   }
   return {{c0, c1, c2, c3}};
 }
@@ -172,17 +195,19 @@ __device__ inline PhiloxBlock draw_octet(const DropoutKeys& keys, uint64_t strea
   return draw_block(keys, stream, static_cast<uint64_t>(slot) * blocks + here);
 }
 
-// Kept elements are multiplied by the rate's scale, others become 0; the threshold is over 0.
+// dropout_bits(block, i) >= threshold, compared in the upper half of a word: what is below does not matter.
+// The threshold is over 0.
+__device__ inline bool kept(const PhiloxBlock& block, int i, DropoutRate rate) {
+  const uint32_t word = block.word[i / 2];
+  return (i % 2 ? word : word << 16) > (rate.threshold << 16) - 1;
+}
+
+// Kept elements are multiplied by the rate's scale, others become 0.
 template <class A>
 __device__ inline void drop_out(const PhiloxBlock& block, DropoutRate rate, A (&values)[kOctet]) {
-  // dropout_bits(block, i) >= threshold, compared in the upper half of a word: what is below does not matter
-  const uint32_t dropped = (rate.threshold << 16) - 1;
   const A scale = static_cast<A>(rate.scale);
 #pragma unroll
-  for (int i = 0; i < kOctet; ++i) {
-    const uint32_t word = block.word[i / 2];
-    values[i] = (i % 2 ? word : word << 16) > dropped ? values[i] * scale : A(0);
-  }
+  for (int i = 0; i < kOctet; ++i) values[i] = kept(block, i, rate) ? values[i] * scale : A(0);
 }
 
 template <class A>

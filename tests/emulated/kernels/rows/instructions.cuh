@@ -10,6 +10,14 @@ inline float flushed(float x) { return fabsf(x) < FLT_MIN ? copysignf(0, x) : x;
 inline float fast_exp2(float x) { return flushed(exp2f(flushed(x))); }
 inline float fast_reciprocal(float x) { return flushed(1 / flushed(x)); }
 
+struct WideProduct {
+  uint32_t low, high;
+};
+inline WideProduct multiply_wide(uint32_t a, uint32_t b) {
+  const uint64_t product = uint64_t{a} * b;
+  return {static_cast<uint32_t>(product), static_cast<uint32_t>(product >> 32)};
+}
+
 template <int kThreads>
 void team_barrier(int id, LRA_SITE_PARAMETERS) {
   static_assert(kThreads % 32 == 0, "barriers are for whole warps");
