@@ -25,7 +25,7 @@ __device__ const A* parameter_row(const EmbedArguments& a, int32_t token) {
 // stores leave them. Its warps take neighbouring items, all rows of a place first, so that they share what
 // they read of the position table.
 constexpr int kLanes = 16, kPlaces = 32 / kLanes, kRows = 8;
-constexpr int kWarps = 24;
+constexpr int kWarps = 20;
 constexpr uint32_t kAll = 0xffffffffu;
 
 // A position that a warp works on.
@@ -80,7 +80,7 @@ struct Found {
 };
 
 template <class T, bool kDropout>
-__global__ __launch_bounds__(32 * kWarps) void embed_rows_kernel(EmbedArguments a, DropoutKeys keys) {
+__global__ __launch_bounds__(32 * kWarps, 2) void embed_rows_kernel(EmbedArguments a, DropoutKeys keys) {
   using A = Accumulator<T>;
   __shared__ Position<A> shared[kWarps][kPlaces * kRows];
   const int lane = static_cast<int>(threadIdx.x), warp = static_cast<int>(threadIdx.y);
@@ -99,7 +99,9 @@ __global__ __launch_bounds__(32 * kWarps) void embed_rows_kernel(EmbedArguments 
     if (kDropout) drop_out(draw_block(keys, stream, draw + octet), a.draw.rate, x);
     store_octet_once(out + uint64_t{static_cast<uint32_t>(r)} * width, narrow<T>(x));
   };
-  Walk walk(a, static_cast<int>(blockIdx.y) * kWarps + warp, static_cast<int>(gridDim.y) * kWarps);
+  const auto warps = static_cast<int>(blockDim.y),
+             place_of_warp = static_cast<int>(blockIdx.y) * warps + warp;
+  Walk walk(a, place_of_warp, static_cast<int>(gridDim.y) * warps);
   Found<kDropout> ahead;
   if (walk.more()) ahead.read(a, walk, lane);
   while (walk.more()) {
@@ -126,8 +128,8 @@ __global__ __launch_bounds__(32 * kWarps) void embed_rows_kernel(EmbedArguments 
     __syncwarp();
   }
   // What lies in no row.
-  const int turn = static_cast<int>(gridDim.y) * kWarps * kPlaces;
-  const int team = (static_cast<int>(blockIdx.y) * kWarps + warp) * kPlaces + lane / kLanes;
+  const int turn = static_cast<int>(gridDim.y) * warps * kPlaces;
+  const int team = place_of_warp * kPlaces + lane / kLanes;
 #pragma unroll 1
   for (int r = a.offsets[a.B] + team; r < a.T && mine; r += turn) {
     const int64_t slot = a.slots[r];
@@ -213,7 +215,10 @@ void start_rows(const EmbedArguments& a, cudaStream_t stream) {
   const int64_t tiles = blocks(a.D, kLanes * kOctet),
                 items = int64_t{blocks(a.B, kRows)} * blocks(a.places, kPlaces);
   const int64_t walkers = std::clamp<int64_t>(room / tiles, 1, std::max<int64_t>(1, blocks(items, kWarps)));
-  const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(walkers)), block(32, kWarps);
+  // As many warps as make all rounds full.
+  const int64_t rounds = std::max<int64_t>(1, blocks(items, walkers * kWarps));
+  const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(walkers)),
+      block(32, std::max(1u, blocks(items, walkers * rounds)));
   start_kernel(kernel, {grid, block, stream}, a, dropout_keys(a.draw));
 }
 

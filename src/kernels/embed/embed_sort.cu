@@ -55,23 +55,33 @@ __device__ int32_t sum_before(int32_t value, int32_t (&warps)[kWarps]) {
 
 // Where the first position of this block goes that has digit threadIdx.x.
 __device__ int32_t first_place(const SortPass& p, int32_t (&warps)[kWarps]) {
-  constexpr int kAtOnce = 32;
-  const auto bin = static_cast<int>(threadIdx.x), chunks = bin < p.bins ? static_cast<int>(p.chunks) : 0;
-  int32_t all = 0, earlier = 0;
-  for (int first = 0; first < chunks; first += kAtOnce) {
-    int32_t counts[kAtOnce];
+  const auto bin = static_cast<int>(threadIdx.x), block = static_cast<int>(blockIdx.x),
+             chunks = static_cast<int>(p.chunks);
+  // Of chunks from … to − 1.
+  const auto count = [&](int from, int to) {
+    constexpr int kAtOnce = 16;
+    int32_t sum = 0;
+    for (int first = from; first < to && bin < p.bins; first += kAtOnce) {
+      const int32_t* counts = p.counts + first * kBins + bin;
 #pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      const int c = first + i < chunks ? first + i : chunks - 1;  // so that no load waits for a condition
-      counts[i] = __ldg(p.counts + c * kBins + bin);
+      for (int i = 0; i < kAtOnce; ++i) sum += first + i < to ? __ldg(counts + i * kBins) : 0;
     }
+    return sum;
+  };
+  const int32_t earlier = count(0, block);
+  return sum_before(earlier + count(block, chunks), warps) + earlier;
+}
+
+// The lanes that have this digit, −1 included. (`__match_any_sync` takes longer the more digits there are.)
+__device__ uint32_t lanes_with(int digit) {
+  uint32_t equal = kAll;
 #pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      if (first + i < chunks) all += counts[i];
-      if (first + i < static_cast<int>(blockIdx.x)) earlier += counts[i];
-    }
+  for (int bit = 0; bit <= EmbedPlan::kDigit; ++bit) {
+    const bool set = digit >> bit & 1;
+    const uint32_t lanes = __ballot_sync(kAll, set);
+    equal &= set ? lanes : ~lanes;
   }
-  return sum_before(all, warps) + earlier;
+  return equal;
 }
 
 // A lane's positions of a tile: a warp has kEach × 32 neighbours. Token −1 beyond the chunk.
@@ -100,7 +110,7 @@ __global__ __launch_bounds__(kBins) void embed_order_kernel(SortPass p) {
 #pragma unroll
     for (int j = 0; j < kEach; ++j) {
       digit[j] = tokens[j].token < 0 ? -1 : p.digit(tokens[j]);
-      const uint32_t equal = __match_any_sync(kAll, digit[j]);
+      const uint32_t equal = lanes_with(digit[j]);
       const int before = __popc(equal & ((1u << lane) - 1));
       rank[j] = digit[j] < 0 ? 0 : places[warp][digit[j]] + before;
       __syncwarp();

@@ -185,7 +185,7 @@ struct Parts {
   // sum += parts begin, begin + step, … before end
   __device__ void add(int begin, int end, int step, Quad<A>& sum) const {
     if (!first) return;
-#pragma unroll 4
+#pragma unroll 8
     for (int i = begin; i < end; i += step) {
       const Quad<A> part = *reinterpret_cast<const Quad<A>*>(first + i * width);
 #pragma unroll
@@ -199,15 +199,18 @@ template <class A>
 __device__ int pieces_spanned(const TableSums<A>& s, int64_t piece, int lane) {
   const int64_t begin = piece * s.piece, end = begin + s.piece;
   if (end >= s.T) return 0;
-  const int32_t token = s.sorted[end - 1].token;
-  if (begin > 0 && s.sorted[begin - 1].token == token) return 0;
+  const auto token_at = [&](int64_t i) { return i >= 0 && i < s.T ? s.sorted[i].token : -1; };
+  // Loads that do not wait for each other.
+  const int32_t token = token_at(end - 1), before = token_at(begin - 1);
+  int32_t later = token_at(end + lane * s.piece);
+  if (before == token) return 0;
   int count = 0;
-  for (uint32_t more = kAll; more == kAll;) {
-    const int64_t at = end + (count + lane) * s.piece;
-    more = __ballot_sync(kAll, at < s.T && s.sorted[at].token == token);
+  for (;;) {
+    const uint32_t more = __ballot_sync(kAll, later == token);
     count += __popc(more);
+    if (more != kAll) return count;
+    later = token_at(end + (count + lane) * s.piece);
   }
-  return count;
 }
 
 // Adds up the parts of the tokens that span pieces: a warp for the token that begins in its piece, in 128

@@ -26,7 +26,7 @@ __device__ A centre(int width, typename P::Held& s, A* scratch, A& mean) {
 template <class P>
 constexpr int kBlocks = sizeof(typename P::T) == 8                   ? 1
                         : sizeof(typename P::T) == 4 || !P::kAligned ? 2
-                                                                     : 3;
+                                                                     : 4;
 
 // partial[segment + b] = Σ u over the positions of row b that lie in the block's segment and count; nothing
 // where there are none.
@@ -43,13 +43,11 @@ __global__ void __launch_bounds__(kPoolThreads, kBlocks<P>)
   for (int64_t b = segment.first_row(a); b < a.B && a.offsets[b] < segment.end; ++b) {
     const PoolPiece piece = segment.piece(a, b);
     if (piece.first >= piece.live) continue;
-    PoolRead<P> ahead(a, piece.first + P::team(), piece.live, draws);
     share_bias<P>(a, shared);
     typename P::Held total = {};
     for (int from = piece.first; from < piece.live; from += P::kTeams) {
       const int r = from + P::team();
-      const PoolRead<P> in = ahead;
-      ahead = PoolRead<P>(a, r + P::kTeams, piece.live, draws);
+      const PoolRead<P> in(a, r, piece.live, draws);
       typename P::Held s;
       PhiloxBlock bits[kPoolHeld];
       in.sum(a, keys, shared, draws, stream, s, bits);

@@ -51,7 +51,7 @@ inline constexpr int64_t kPoolChunk = 128;
 // device's own numbers, so that sums are the same bits on every device. Forwards, where segment s and row b
 // meet, their sum is row s + b of `partial` [segments + B, D]: no other two share it, as both go up along the
 // buffer. Backwards `partial` is [segments, D].
-LRA_HOST_DEVICE constexpr int64_t pool_forward_blocks(int element) { return (element == 2 ? 3 : 2) * 132; }
+LRA_HOST_DEVICE constexpr int64_t pool_forward_blocks(int element) { return (element == 2 ? 4 : 2) * 132; }
 inline constexpr int64_t kPoolBackwardBlocks = 2 * 132;
 LRA_HOST_DEVICE inline int64_t pool_segment_size(int64_t positions, int64_t blocks) {
   return positions > blocks ? (positions + blocks - 1) / blocks : 1;

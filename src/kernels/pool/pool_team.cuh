@@ -102,7 +102,8 @@ __device__ inline void share_bias(const PoolArguments& a, typename P::A* shared)
   __syncthreads();
 }
 
-// What is read of position r; zeros from position `end` on and beyond the width.
+// What is read of position r, or of the last before `end`, whose gradients and sums count nothing then; zeros
+// beyond the width. There is one.
 template <class P>
 struct PoolRead {
   using T = typename P::T;
@@ -110,15 +111,23 @@ struct PoolRead {
   int64_t slot;
 
   __device__ PoolRead(const PoolArguments& a, int r, int end, bool draws) {
-    const int width = r < end ? static_cast<int>(a.D) : 0;
-    const uint64_t start = uint64_t{static_cast<uint32_t>(r)} * static_cast<uint32_t>(a.D);
+    const int width = static_cast<int>(a.D), there = r < end ? r : end - 1;
+    const T *from_x = row(a.x, there, width), *from_branch = row(a.branch, there, width);
 #pragma unroll
     for (int k = 0; k < kPoolHeld; ++k) {
-      x[k] = load_octet<P::kAligned>(static_cast<const T*>(a.x) + start, P::column(k), width);
-      branch[k] = load_octet<P::kAligned>(static_cast<const T*>(a.branch) + start, P::column(k),
-                                          a.branch ? width : 0);
+      constexpr int kStep = P::kLanes * kOctet;
+      const int left = width - P::column(k);
+      x[k] = load_octet<P::kAligned>(from_x + k * kStep, 0, left);
+      branch[k] = load_octet<P::kAligned>(from_branch + k * kStep, 0, a.branch ? left : 0);
     }
-    slot = draws && r < end ? a.draw.slots[r] : 0;
+    slot = draws ? a.draw.slots[there] : 0;
+  }
+
+  // Its first octet of the row. So written, it is one multiplication.
+  __device__ static const T* row(const void* all, int r, int width) {
+    const auto* column = reinterpret_cast<const char*>(static_cast<const T*>(all) + P::column(0));
+    const auto bytes = static_cast<uint32_t>(width) * static_cast<uint32_t>(sizeof(T));
+    return reinterpret_cast<const T*>(column + uint64_t{static_cast<uint32_t>(r)} * bytes);
   }
 
   // s = x + dropout(branch + bias), and dropout's numbers.
