@@ -20,15 +20,23 @@ train() {
   case $task in
     listops) steps=$LISTOPS_STEPS evaluate=250 ;;
     image) steps=$IMAGE_STEPS evaluate=175 ;;
+    *)
+      echo "$task: TASKS may be listops and image" >&2
+      return 1
+      ;;
   esac
   "$lra" train "$model" "$task" --protocol lra-code --data "$data" --run "$out/$task-$model" \
     --set train.steps="$steps" --set train.eval_every="$evaluate" --set train.log_every=25 \
-    --set train.checkpoint_every="$steps" >"$out/$task-$model.log" 2>&1 ||
-    echo "$task $model failed: see $out/$task-$model.log" >&2
+    --set train.checkpoint_every="$steps" >"$out/$task-$model.log" 2>&1 && return
+  echo "$task $model failed: see $out/$task-$model.log" >&2
+  return 1
 }
 export -f train
 
+failed=0
 for task in ${TASKS:-listops image}; do
   for model in $models; do echo "$task $model"; done
-done | xargs -P "$jobs" -L 1 bash -c 'train $0 $1'
-"$lra" report "$out"/*/ -o "$out/report.html"
+done | xargs -P "$jobs" -L 1 bash -c 'train $0 $1' || failed=1
+runs=("$out"/*/result.json)
+[ -e "${runs[0]}" ] && "$lra" report "${runs[@]%/result.json}" -o "$out/report.html"
+exit "$failed"

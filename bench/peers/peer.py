@@ -215,7 +215,8 @@ def wait_for_turn(cuda):
     if cuda:
         torch.cuda.empty_cache()
     print("ready", flush=True)
-    sys.stdin.readline()
+    if not sys.stdin.readline():
+        fail("whoever was to say when it is this one's turn has gone")
 
 
 def peak_bytes(device):

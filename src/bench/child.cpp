@@ -3,8 +3,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <fcntl.h>
 #include <spawn.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
@@ -13,18 +13,21 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/signals.h"
 
 extern char** environ;
 
 namespace lra {
 namespace {
 
-struct Pipe {
-  int read = -1, write = -1;
-  Pipe() {
+// Two connected ends. A socket, unlike a pipe, can be written to without a signal when nobody reads.
+struct Ends {
+  int ours = -1, its = -1;
+  Ends() {
     int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) fail("bench", "no pipe to another process: {}", std::strerror(errno));
-    read = ends[0], write = ends[1];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+      fail("bench", "no connection to another process: {}", std::strerror(errno));
+    ours = ends[0], its = ends[1];
   }
 };
 
@@ -33,23 +36,30 @@ void close_end(int& end) {
   end = -1;
 }
 
+int wait_for(pid_t process) {
+  int status = 0;
+  while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
 }  // namespace
 
 Child::Child(const std::vector<std::string>& command) : name_(command.front()) {
   verbose("{}", fmt::join(command, " "));
-  Pipe in, out;
+  Ends in, out;
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, in.read, STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, out.write, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, in.its, STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, out.its, STDOUT_FILENO);
   std::vector<char*> words;
   for (const auto& word : command) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
   const int error = posix_spawnp(&process_, words.front(), &actions, nullptr, words.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
-  close_end(in.read);
-  close_end(out.write);
-  input_ = in.write, output_ = out.read;
+  close_end(in.its);
+  close_end(out.its);
+  input_ = in.ours, output_ = out.ours;
   if (error == 0) return;
   close_end(input_);
   close_end(output_);
@@ -68,7 +78,7 @@ Child::~Child() {
   close_end(output_);
   if (process_ < 0) return;
   kill(process_, SIGTERM);
-  waitpid(process_, nullptr, 0);
+  wait_for(process_);
 }
 
 bool Child::read_line(std::string& line) {
@@ -76,6 +86,7 @@ bool Child::read_line(std::string& line) {
   size_t end;
   while ((end = unread_.find('\n')) == std::string::npos) {
     const ssize_t n = read(output_, buffer, sizeof(buffer));
+    if (interrupted()) throw Interrupted("benchmark interrupted");
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return false;
     unread_.append(buffer, static_cast<size_t>(n));
@@ -87,18 +98,16 @@ bool Child::read_line(std::string& line) {
 
 bool Child::says(const std::string& line) {
   std::string found;
-  return read_line(found) && found == line;
+  while (read_line(found)) {
+    if (found == line) return true;
+  }
+  return false;
 }
 
 void Child::tell(const std::string& line) {
   const std::string whole = line + "\n";
   // A process that has ended does not read; that shows in its result.
-  struct sigaction ignore {
-  }, before{};
-  ignore.sa_handler = SIG_IGN;
-  sigaction(SIGPIPE, &ignore, &before);
-  [[maybe_unused]] const ssize_t written = write(input_, whole.data(), whole.size());
-  sigaction(SIGPIPE, &before, nullptr);
+  [[maybe_unused]] const ssize_t sent = send(input_, whole.data(), whole.size(), MSG_NOSIGNAL);
 }
 
 std::optional<Json> Child::result() {
@@ -106,10 +115,7 @@ std::optional<Json> Child::result() {
   std::string line, last;
   while (read_line(line)) last = line.empty() ? last : line;
   if (!unread_.empty()) last = unread_;
-  int status = 0;
-  while (waitpid(process_, &status, 0) < 0 && errno == EINTR) {
-  }
-  process_ = -1;
+  const int status = wait_for(std::exchange(process_, -1));
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) return std::nullopt;
   return parse_json(last, name_);
 }

@@ -9,7 +9,8 @@
 
 namespace lra {
 
-// A command that runs beside this process; whoever drops it ends it. Its stderr is ours.
+// A command that runs beside this process; whoever drops it ends it. Its stderr is ours. Waiting for it ends
+// with an exception when this process is interrupted.
 //
 //   Child peer({"python3", "peer.py", "--wait"});
 //   if (peer.says("ready")) peer.tell("go");
@@ -21,7 +22,7 @@ class Child {
   Child(Child&& other) noexcept;
   Child& operator=(Child&&) = delete;
 
-  bool says(const std::string& line);  // waits for its next line of output; false if it ended or said another
+  bool says(const std::string& line);  // waits for this line among its output; false if it ended without
   void tell(const std::string& line);
   // Waits for its end. The JSON document in the last line that it wrote to stdout; nothing if it failed,
   // having said why on stderr.
@@ -32,7 +33,7 @@ class Child {
 
   std::string name_, unread_;
   pid_t process_ = -1;
-  int input_ = -1, output_ = -1;  // the ends of the pipes that are ours
+  int input_ = -1, output_ = -1;  // our ends of its stdin and stdout
 };
 
 inline std::optional<Json> run_for_json(const std::vector<std::string>& command) {

@@ -3,7 +3,6 @@
 #include <ATen/Parallel.h>
 
 #include "base/error.h"
-#include "base/signals.h"
 #include "bench/child.h"
 
 namespace lra {
@@ -42,25 +41,59 @@ std::vector<std::string> peer_command(const fs::path& script, const BenchCase& c
   return command;
 }
 
-void fill(BenchRow& row, const std::optional<Json>& output, const fs::path& script) {
-  if (!output) {
-    row.problem = "the peer failed; its message is above. `make bench` installs what it needs";
-    return;
-  }
-  const Json& j = *output;
-  row.problem.clear();
-  row.ms_median = json_get<double>(j, "ms_median", script.string());
-  row.ms_p10 = json_get<double>(j, "ms_p10", script.string());
-  row.ms_p90 = json_get<double>(j, "ms_p90", script.string());
-  row.tokens_per_s = json_get<double>(j, "tokens_per_s", script.string());
-  row.peak_bytes = json_get<int64_t>(j, "peak_bytes", script.string());
-  row.repeats = json_get<int64_t>(j, "repeats", script.string());
+void fill(BenchRow& row, const Json& j, const std::string& where) {
+  row.ms_median = json_get<double>(j, "ms_median", where);
+  row.ms_p10 = json_get<double>(j, "ms_p10", where);
+  row.ms_p90 = json_get<double>(j, "ms_p90", where);
+  row.tokens_per_s = json_get<double>(j, "tokens_per_s", where);
+  row.peak_bytes = json_get<int64_t>(j, "peak_bytes", where);
+  row.repeats = json_get<int64_t>(j, "repeats", where);
 }
 
-std::optional<Json> measured(Child& peer) {
-  if (peer.says("ready")) peer.tell("go");
-  return peer.result();
-}
+// A peer in one mode, and the row it fills. What goes wrong with one is said there, and no other's loss.
+class Peer {
+ public:
+  Peer(std::vector<std::string> command, std::string where, BenchRow& row)
+      : command_(std::move(command)), where_(std::move(where)), row_(row) {}
+
+  void start() {
+    guarded([&] { child_.emplace(command_); });
+  }
+  bool gets_ready() {
+    guarded([&] { ready_ = child_ && child_->says("ready"); });
+    return ready_;
+  }
+  void measure() {
+    guarded([&] {
+      if (ready_) child_->tell("go");
+      const std::optional<Json> found = child_ ? child_->result() : std::nullopt;
+      if (!found)
+        fail("bench", "{} failed; its message is above. `make bench` installs what it needs", where_);
+      fill(row_, *found, where_);
+    });
+    child_.reset();
+    ready_ = false;
+  }
+  bool failed() const { return !row_.problem.empty(); }
+  void forget() { row_.problem.clear(); }
+
+ private:
+  template <class Work>
+  void guarded(const Work& work) {
+    if (failed()) return;
+    try {
+      work();
+    } catch (const Error& error) {
+      row_.problem = error.what();
+    }
+  }
+
+  std::vector<std::string> command_;
+  std::string where_;
+  BenchRow& row_;
+  std::optional<Child> child_;
+  bool ready_ = false;
+};
 
 }  // namespace
 
@@ -73,24 +106,32 @@ std::vector<BenchRow> run_peers(const BenchCase& c, const BenchOptions& options,
     for (auto& row : rows) row.problem = script.string() + " is not there; run from the source folder";
     return rows;
   }
-  const auto start = [&](const std::string& mode) {
-    return Child(peer_command(script, c, mode, options, device, dtype));
-  };
-  std::vector<Child> peers;
-  for (const auto& mode : options.peer_modes) peers.push_back(start(mode));
-  // All of them, before the first is measured.
-  std::vector<bool> ready;
-  for (auto& peer : peers) ready.push_back(peer.says("ready"));
-  for (size_t i = 0; i < peers.size(); ++i) {
-    if (ready[i]) peers[i].tell("go");
-    fill(rows[i], peers[i].result(), script);
-  }
-  peers.clear();
-  // Together they may have needed more memory than one does.
+  std::vector<Peer> peers;
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (ready[i] || interrupted()) continue;
-    Child again = start(options.peer_modes[i]);
-    fill(rows[i], measured(again), script);
+    const auto& mode = options.peer_modes[i];
+    peers.emplace_back(peer_command(script, c, mode, options, device, dtype),
+                       fmt::format("{} --mode {}", script.string(), mode), rows[i]);
+  }
+  const auto one_by_one = [](Peer& peer) {
+    peer.start();
+    peer.gets_ready();
+    peer.measure();
+  };
+  // On a CPU they would take each other's memory, and the cores that they compile with.
+  if (!device.starts_with("cuda") || peers.size() == 1) {
+    for (auto& peer : peers) one_by_one(peer);
+    return rows;
+  }
+  for (auto& peer : peers) peer.start();
+  bool any = false;
+  for (auto& peer : peers) any = peer.gets_ready() || any;  // all of them, before the first is measured
+  for (auto& peer : peers) peer.measure();
+  if (!any) return rows;
+  // Together they may have needed more memory than one does.
+  for (auto& peer : peers) {
+    if (!peer.failed()) continue;
+    peer.forget();
+    one_by_one(peer);
   }
   return rows;
 }

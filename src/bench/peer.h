@@ -4,8 +4,8 @@
 
 namespace lra {
 
-// A row for each mode. They get ready (imports, compilation, the first steps) at the same time and are
-// measured one after the other.
+// A row for each mode. On a GPU they get ready (imports, compilation, the first steps) at the same time; they
+// are measured one after the other.
 std::vector<BenchRow> run_peers(const BenchCase& c, const BenchOptions& options, const std::string& device,
                                 const std::string& dtype);
 

@@ -82,6 +82,8 @@ Json operations(const torch::Device& device) {
       cuda ? "no kernel of ours yet; so are fp32 and head widths that are no multiple of 8"
            : "running sums in chunks, features never stored");
   const char* kernel = cuda ? "lra: CUDA kernel" : "lra: CPU kernel";
+  add("classifier's head", cuda ? kernel : "library and the kernels below",
+      cuda ? "two launches forward, two back" : "a product and a kernel a layer");
   add("residual + dropout + layer norm", kernel, "one pass each way");
   add("bias + activation + dropout", kernel, "one pass each way, keeps only its input");
   add("embedding + positions + dropout", kernel, "gradient as a segmented sum, no atomics");

@@ -1,6 +1,10 @@
 #include "bench/child.h"
 
+#include <chrono>
+
 #include <gtest/gtest.h>
+
+#include "base/error.h"
 
 namespace lra {
 namespace {
@@ -25,6 +29,24 @@ TEST(ChildTest, OneThatEndsBeforeItIsReadyIsNoResult) {
   EXPECT_FALSE(child.says("ready"));
   child.tell("go");  // to nobody
   EXPECT_FALSE(child.result());
+}
+
+TEST(ChildTest, OtherOutputBeforeItIsReadyIsPassedOver) {
+  Child child = shell("echo loading; echo ready; read line; echo '{}'");
+  EXPECT_TRUE(child.says("ready"));
+}
+
+TEST(ChildTest, TheLastLineNeedsNoEnd) { EXPECT_TRUE(shell("printf '{\"ms\": 1}'").result()); }
+
+TEST(ChildTest, WhatIsNoDocumentIsAnError) { EXPECT_THROW(shell("echo {").result(), Error); }
+
+TEST(ChildTest, OneThatIsDroppedIsEnded) {
+  const auto began = std::chrono::steady_clock::now();
+  {
+    Child child = shell("echo ready; exec sleep 100");
+    EXPECT_TRUE(child.says("ready"));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(50));
 }
 
 TEST(ChildTest, ACommandThatIsNotThereIsAnError) { EXPECT_ANY_THROW(Child({"/no/such/program"})); }

@@ -20,10 +20,10 @@ __device__ const A* parameter_row(const EmbedArguments& a, int32_t token) {
 // With a table of positions, all rows of parameters and activations on 16 bytes. A warp works on an item:
 // two neighbouring places of eight rows of the batch, 128 columns of them; half a warp has a place, a thread
 // an octet of columns, so that it reads the place's octet once for eight positions. What a position is, a
-// lane finds out for all, an item ahead. A block stays with its 128 columns and is as large as a
-// multiprocessor: those columns of a table of bytes fit into its first cache, where streaming loads and
-// stores leave them. Its warps take neighbouring items, all rows of a place first, so that they share what
-// they read of the position table.
+// lane finds out for all, an item ahead. A block stays with its 128 columns, and two blocks fill a
+// multiprocessor: those columns of a table of bytes fit into its first cache, where streaming stores leave
+// them. Its warps take neighbouring items, all rows of a place first, so that they share what they read of
+// the position table.
 constexpr int kLanes = 16, kPlaces = 32 / kLanes, kRows = 8;
 constexpr int kWarps = 20;
 constexpr uint32_t kAll = 0xffffffffu;
@@ -33,8 +33,7 @@ template <class A>
 struct alignas(16) Position {
   const A* parameters;  // the table's row, or CLS
   int32_t r;            // −1: there is none
-  int32_t unused;
-  uint64_t draw;  // the number of its first octet's random words
+  uint64_t draw;        // the number of its first octet's random words
 };
 
 // Which item a warp has: rows group·kRows … of places pair·kPlaces …
@@ -75,7 +74,7 @@ struct Found {
   }
   template <class A>
   __device__ Position<A> position(const EmbedArguments& a, uint32_t octets) const {
-    return {parameter_row<A>(a, token), r, 0, static_cast<uint64_t>(slot) * octets};
+    return {parameter_row<A>(a, token), r, static_cast<uint64_t>(slot) * octets};
   }
 };
 

@@ -17,6 +17,7 @@ struct EmbedExample {
   double p = 0;
   int64_t tail = 0;   // positions of no row, behind the rows
   bool gaps = false;  // every place but the first is doubled
+  int64_t spare = 2;  // places of the table behind the longest row's
 
   // In double precision on the CPU; parameters ask for gradients.
   EmbedInput input() const {
@@ -35,7 +36,7 @@ struct EmbedExample {
       in.tokens.index_fill_(0, in.rows.offsets.narrow(0, 0, in.rows.count).to(torch::kLong), V);
     }
     in.table = torch::randn({V, D}, options);
-    if (positions) in.positions = torch::randn({(gaps ? 2 : 1) * in.rows.longest + 2, D}, options);
+    if (positions) in.positions = torch::randn({(gaps ? 2 : 1) * in.rows.longest + spare, D}, options);
     if (p > 0) in.dropout = {p, 5, 42, torch::full({1}, 7, torch::kLong), in.rows.slots};
     in.type = torch::kDouble;
     return in;

@@ -422,7 +422,7 @@ void start_backward(const MlpHeadBackwardArguments& a, const MlpHeadBackwardPlan
                    {scratch.d_weight, a.d_hidden_weight, tiles, weights, true},
                    {scratch.d_bias, a.d_hidden_bias, tiles, s.F, true}}};
   const int64_t widest = tiles > 1 ? std::max(s.B * s.I, weights) : s.B * s.I;
-  if (tiles == 1 && !a.dx) return;
+  if (!a.dx && (tiles == 1 || !(a.d_hidden_weight || a.d_hidden_bias))) return;
   const dim3 grid(static_cast<unsigned>(mlp_head_parts(widest, kAcross)), tiles > 1 ? 3 : 1);
   start_kernel(mlp_head_sums_kernel<T>, {grid, dim3(kAcross, kWarps), stream}, sums);
 }

@@ -2,8 +2,8 @@
 //
 // A block of 256 threads takes a segment of the buffer (pool_segments) and goes through the rows in it. A
 // team of 8 to 256 threads, the fewest that hold a position in registers with two octets each, takes one
-// position at a time; while it works on one, the next is being read. Loops are uniform in a block, so that
-// the sums across a team may use its barrier.
+// position at a time; backwards the next is being read while it works on one. Loops are uniform in a block,
+// so that the sums across a team may use its barrier.
 #pragma once
 #include "kernels/pool/pool_arguments.h"
 #include "kernels/rows/octet.cuh"

@@ -58,8 +58,9 @@ void check(const Tensor& a, const Tensor& b) {
 Tensor product(const Tensor& a, const Tensor& b) {
   check(a, b);
   if (!a.is_cuda()) return at::mm(a, b);
-  const Tensor y = torch::empty({a.size(0), b.size(1)}, a.options().requires_grad(false));
-  return product_on_cuda(a, b, y, false) ? y : at::mm(a, b);
+  Tensor y = torch::empty({a.size(0), b.size(1)}, a.options().requires_grad(false));
+  if (!product_on_cuda(a, b, y, false)) at::mm_out(y, a, b);
+  return y;
 }
 
 void add_product(const Tensor& into, const Tensor& a, const Tensor& b) {

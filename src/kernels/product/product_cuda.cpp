@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <ATen/cuda/CUDAContextLight.h>
@@ -39,10 +40,16 @@ int64_t about(int64_t size) {
   return size <= kExact ? size : -static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(size)));
 }
 
-using Key = std::tuple<int64_t, int64_t, int64_t, bool, bool, bool, int64_t, int64_t, int64_t>;
+int device() {
+  int found = 0;
+  cudaGetDevice(&found);
+  return found;
+}
+
+using Key = std::tuple<int, int64_t, int64_t, int64_t, bool, bool, bool, int64_t, int64_t, int64_t>;
 Key key_of(const ProductArguments& p) {
-  return {about(p.M), about(p.N),    about(p.K),    p.a_transposed, p.b_transposed,
-          p.adds,     boundary(p.a), boundary(p.b), boundary(p.y)};
+  return {device(),       about(p.M), about(p.N),    about(p.K),    p.a_transposed,
+          p.b_transposed, p.adds,     boundary(p.a), boundary(p.b), boundary(p.y)};
 }
 
 // Where sums over many positions are split among multiprocessors, their parts. (LibTorch's own workspace is
@@ -50,9 +57,9 @@ Key key_of(const ProductArguments& p) {
 // good.
 void* workspace_of(cudaStream_t stream) {
   static std::mutex mutex;
-  static std::map<cudaStream_t, void*> workspaces;
+  static std::map<std::pair<int, cudaStream_t>, void*> workspaces;
   const std::lock_guard lock(mutex);
-  void*& workspace = workspaces[stream];
+  void*& workspace = workspaces[{device(), stream}];
   if (!workspace) workspace = c10::cuda::CUDACachingAllocator::raw_alloc(kWorkspaceBytes);
   return workspace;
 }
@@ -88,7 +95,7 @@ class Product {
     std::vector<cublasLtMatmulAlgo_t> all;
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle(), &what_, &b_, &a_, &y_, &y_, &wish,
                                                                  most, found.data(), &count);
-    if (status == CUBLAS_STATUS_NOT_SUPPORTED) return all;
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return all;
     check(status);
     for (int i = 0; i < count; ++i) {
       if (found[static_cast<size_t>(i)].state == CUBLAS_STATUS_SUCCESS)
@@ -179,7 +186,8 @@ Algorithm fastest(const Product& product, const ProductArguments& p, cudaStream_
     return works ? all / static_cast<float>(repeats) : std::numeric_limits<float>::max();
   };
   time(0, 1);
-  const int repeats = std::clamp(static_cast<int>(0.5F / time(0, 1)), 1, kMostRepeats);
+  const float once = std::max(1e-3F, time(0, 1));
+  const int repeats = static_cast<int>(std::clamp(0.5F / once, 1.0F, float{kMostRepeats}));
   for (int round = 0; round < kRounds; ++round) {
     for (size_t i = 0; i < candidates.size(); ++i) ms[i] = std::min(ms[i], time(i, repeats));
   }

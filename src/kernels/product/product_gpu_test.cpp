@@ -11,7 +11,7 @@ struct Sizes {
 };
 
 // Each of the forms of a projection, in bfloat16, against the same product in double.
-class ProductGpuTest : public testing::TestWithParam<Sizes> {
+class ProductGpuTest : public testing::Test {
  protected:
   Tensor random(int64_t rows, int64_t columns) const {
     return torch::randn({rows, columns}).to(torch::kBFloat16);
@@ -25,7 +25,9 @@ class ProductGpuTest : public testing::TestWithParam<Sizes> {
       return x.is_contiguous() ? device_.copy(x) : device_.copy(x.t()).t();
     };
     const Tensor x = there(a), y = there(b);
-    EXPECT_LT(error(device_.run([&] { return product(x, y); }), expected), 5e-3);
+    for (int time = 0; time < 2; ++time) {  // the second with what the first has chosen
+      EXPECT_LT(error(device_.run([&] { return product(x, y); }), expected), 5e-3);
+    }
     const Tensor sum = device_.copy(torch::ones(expected.sizes()));
     device_.run([&] {
       add_product(sum, x, y);
@@ -37,7 +39,9 @@ class ProductGpuTest : public testing::TestWithParam<Sizes> {
   const TestDevice device_;
 };
 
-TEST_P(ProductGpuTest, EqualsTheDefinitionWhicheverSideIsTransposed) {
+class ProductSizesGpuTest : public ProductGpuTest, public testing::WithParamInterface<Sizes> {};
+
+TEST_P(ProductSizesGpuTest, EqualsTheDefinitionWhicheverSideIsTransposed) {
   torch::manual_seed(2);
   const auto [M, K, N] = GetParam();
   holds(random(M, K), random(K, N));
@@ -45,9 +49,24 @@ TEST_P(ProductGpuTest, EqualsTheDefinitionWhicheverSideIsTransposed) {
   holds(random(K, M).t(), random(K, N));
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, ProductGpuTest,
+INSTANTIATE_TEST_SUITE_P(Sizes, ProductSizesGpuTest,
                          testing::Values(Sizes{512, 64, 128}, Sizes{33, 17, 9}, Sizes{1, 40, 24},
                                          Sizes{96, 1, 8}, Sizes{9000, 24, 16}, Sizes{16, 9000, 40}));
+
+TEST_F(ProductGpuTest, SizesCloseToEachOtherShareAChoice) {
+  torch::manual_seed(3);
+  for (const int64_t M : {9000, 9001, 16000}) holds(random(M, 24), random(24, 16));
+}
+
+TEST_F(ProductGpuTest, InADeterministicRunBitsAreTheSame) {
+  torch::manual_seed(4);
+  set_numerics(false, true);
+  const Tensor a = device_.copy(random(9000, 72)), b = device_.copy(random(72, 40));
+  const Tensor first = device_.run([&] { return product(a, b); });
+  EXPECT_TRUE(torch::equal(first, device_.run([&] { return product(a, b); })));
+  set_numerics(false, false);
+  EXPECT_LT(error(first, a.cpu().to(torch::kDouble).mm(b.cpu().to(torch::kDouble))), 5e-3);
+}
 
 TEST(ProductGpuSliceTest, TakesColumnsOfAWiderMatrix) {
   const TestDevice device;

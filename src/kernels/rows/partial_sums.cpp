@@ -46,7 +46,10 @@ namespace {
 PartialSumsTogether::List* open_list = nullptr;
 }  // namespace
 
-PartialSumsTogether::PartialSumsTogether() : list_(std::make_unique<List>()) { open_list = list_.get(); }
+PartialSumsTogether::PartialSumsTogether() : list_(std::make_unique<List>()) {
+  TORCH_CHECK(!open_list, "[partial_sums] sums are put off already; one PartialSumsTogether at a time");
+  open_list = list_.get();
+}
 PartialSumsTogether::~PartialSumsTogether() { open_list = nullptr; }
 void PartialSumsTogether::finish() { list_->launch_all(); }
 

@@ -1,11 +1,8 @@
 // CUDA side of add_partial_sums (partial_sums.h).
 #include "kernels/rows/partial_sums.cuh"
-#include "kernels/rows/partial_sums_arguments.h"
 
 namespace lra {
 namespace {
-
-static_assert(kSumColumns == kPartialSumsColumns, "what a block sums");
 
 // A block has 8 columns of one of the sums: into[c] += Σ_p partial[p][c]
 template <class A>

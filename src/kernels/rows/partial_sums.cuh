@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/cuda_start.cuh"
+#include "kernels/rows/partial_sums_arguments.h"
 
 namespace lra {
 
@@ -37,6 +38,6 @@ __device__ inline A block_sum(int64_t count, const At& at) {
 }
 
 // Few columns (a sector of memory) and many rows: there are more blocks to read from than columns to sum.
-inline constexpr int kSumColumns = 8, kSumRows = 64;
+inline constexpr int kSumColumns = kPartialSumsColumns, kSumRows = 64;
 
 }  // namespace lra
