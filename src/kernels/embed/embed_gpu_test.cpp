@@ -54,9 +54,9 @@ TEST_P(EmbedGpuTest, GivesTheSameBitsTwice) {
 
 // So many rows that a warp's next item begins with other rows and other places: on a GPU the first, on the
 // emulated device, which has fewer multiprocessors, the second.
-std::vector<int32_t> many_rows(int32_t longest, size_t others) {
+std::vector<int32_t> many_rows(int32_t longest, size_t others, int32_t shortest) {
   std::vector<int32_t> lengths{longest};
-  for (size_t i = 0; i < others; ++i) lengths.push_back(1 + static_cast<int32_t>(i % 7));
+  for (size_t i = 0; i < others; ++i) lengths.push_back(shortest + static_cast<int32_t>(i % 7));
   return lengths;
 }
 
@@ -81,8 +81,8 @@ INSTANTIATE_TEST_SUITE_P(
                     // several slices of columns, the last not full
                     EmbedExample{{40, 41, 39, 7, 1, 90, 33, 2, 64}, true, 9, 600, true, true, 0.1, 20},
                     // more positions than one turn of the sort takes
-                    EmbedExample{many_rows(2201, 32), true, 9, 64, true, true, 0.1},
-                    EmbedExample{many_rows(69, 16), true, 9, 64, true, true, 0.1},
+                    EmbedExample{many_rows(2201, 32, 1), true, 9, 64, true, true, 0.1},
+                    EmbedExample{many_rows(901, 16, 500), true, 9, 64, true, true, 0.1},
                     // No place in the table behind the longest row's.
                     EmbedExample{{9, 8, 9}, true, 9, 64, true, true, 0, 0, false, 0},
                     EmbedExample{{150001, 149000}, true, 100, 8, false, false, 0}));
