@@ -1,5 +1,8 @@
 // The graphs that cuDNN is asked for (attention_cudnn.h). One is built for each shape and kept: that takes
-// tens of milliseconds, and happens before a step is recorded.
+// tens of milliseconds, and happens before a step is recorded. Packed rows say themselves how long they are,
+// so that a graph for longer ones serves them, too: a few graphs are enough for all batches of an evaluation.
+#include <algorithm>
+#include <bit>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -54,6 +57,14 @@ void check(fe::error_t error) {
 void check(cudnnStatus_t status) {
   if (status != CUDNN_STATUS_SUCCESS)
     throw std::runtime_error(std::string("[attention] cuDNN: ") + cudnnGetErrorString(status));
+}
+
+// The longest row that the graph for these arguments has room for, an eighth more than needed at most; a
+// block of threads takes 128 positions, and one that finds none is done at once.
+int64_t room_for(const CudnnAttentionArguments& a) {
+  if (!a.offsets) return a.longest;
+  const auto longest = static_cast<uint64_t>(a.longest), step = std::max<uint64_t>(128, std::bit_floor(longest) / 8);
+  return static_cast<int64_t>((longest + step - 1) / step * step);
 }
 
 class Builder {
@@ -204,7 +215,8 @@ class Cudnn {
   }
 
  private:
-  const Plan& plan_for(const CudnnAttentionArguments& a, int device) {
+  const Plan& plan_for(CudnnAttentionArguments a, int device) {
+    a.longest = room_for(a);
     const Key key{device,
                   a.rows,
                   a.longest,
