@@ -2,6 +2,8 @@
 // one, as in training, when all of them are views of one flat buffer (train/flat_state.h); autograd then gets
 // nothing and launches no addition of its own. Elsewhere a fresh tensor that autograd is given.
 #pragma once
+#include <initializer_list>
+
 #include <torch/types.h>
 
 namespace lra {
@@ -20,5 +22,20 @@ struct ParameterGradient {
     }
   }
 };
+
+// What kernels are given of a tensor that need not be there.
+inline const void* data_or_null(const torch::Tensor& t) { return t.defined() ? t.const_data_ptr() : nullptr; }
+inline void* mutable_data_or_null(const torch::Tensor& t) {
+  return t.defined() ? t.mutable_data_ptr() : nullptr;
+}
+
+// Whether autograd will ask for the gradient of one of these; undefined ones do not count.
+inline bool wants_gradient(std::initializer_list<torch::Tensor> inputs) {
+  if (!torch::GradMode::is_enabled()) return false;
+  for (const torch::Tensor& t : inputs) {
+    if (t.defined() && t.requires_grad()) return true;
+  }
+  return false;
+}
 
 }  // namespace lra

@@ -20,9 +20,6 @@ using torch::autograd::variable_list;
 // threads.
 constexpr int64_t kRowsPerPart = 64;
 
-const void* pointer(const Tensor& t) { return t.defined() ? t.const_data_ptr() : nullptr; }
-void* target(const Tensor& t) { return t.defined() ? t.mutable_data_ptr() : nullptr; }
-
 void check(const AddNormInput& in) {
   const auto type = in.x.scalar_type();
   TORCH_CHECK(in.x.dim() == 2 && in.x.size(1) > 0, "[add_norm] x has shape ", in.x.sizes(),
@@ -57,15 +54,15 @@ Result run_forward(const AddNormInput& in, bool for_backward) {
     out.mean = torch::empty({x.size(0)}, weight.options().requires_grad(false));
     out.rstd = torch::empty_like(out.mean);
   }
-  const AddNormForwardArguments arguments{pointer(x),
-                                          pointer(branch),
-                                          pointer(bias),
-                                          pointer(weight),
-                                          pointer(offset),
-                                          adds ? target(out.sum) : nullptr,
-                                          target(out.normed),
-                                          target(out.mean),
-                                          target(out.rstd),
+  const AddNormForwardArguments arguments{data_or_null(x),
+                                          data_or_null(branch),
+                                          data_or_null(bias),
+                                          data_or_null(weight),
+                                          data_or_null(offset),
+                                          adds ? mutable_data_or_null(out.sum) : nullptr,
+                                          mutable_data_or_null(out.normed),
+                                          mutable_data_or_null(out.mean),
+                                          mutable_data_or_null(out.rstd),
                                           x.size(0),
                                           x.size(1),
                                           adds ? in.dropout.draw() : Dropout().draw(),
@@ -93,7 +90,7 @@ void backward_cpu(const AddNormBackwardArguments& a, const std::vector<Parameter
   });
   for (size_t i = 0; i < gradients.size(); ++i) {
     add_partial_sums(sums, parts, 3, static_cast<int64_t>(i), a.width,
-                     static_cast<T*>(target(gradients[i].into)));
+                     static_cast<T*>(mutable_data_or_null(gradients[i].into)));
   }
 }
 
@@ -125,13 +122,20 @@ class AddNorm : public torch::autograd::Function<AddNorm> {
     const Tensor d_dropped = adds && dropout.active() ? torch::empty_like(d_x) : Tensor();
     const std::vector<ParameterGradient> of_parameters = {
         ParameterGradient(saved[3]), ParameterGradient(saved[4]), ParameterGradient(saved[5])};
-    AddNormBackwardArguments arguments{pointer(sum),      pointer(weight),
-                                       pointer(saved[1]), pointer(saved[2]),
-                                       pointer(d_sum),    pointer(d_normed),
-                                       target(d_x),       target(d_dropped),
-                                       nullptr,           sum.size(0),
-                                       sum.size(1),       add_norm_backward_blocks(sum.size(0)),
-                                       dropout.draw(),    static_cast<int>(sum.element_size())};
+    AddNormBackwardArguments arguments{data_or_null(sum),
+                                       data_or_null(weight),
+                                       data_or_null(saved[1]),
+                                       data_or_null(saved[2]),
+                                       data_or_null(d_sum),
+                                       data_or_null(d_normed),
+                                       mutable_data_or_null(d_x),
+                                       mutable_data_or_null(d_dropped),
+                                       nullptr,
+                                       sum.size(0),
+                                       sum.size(1),
+                                       add_norm_backward_blocks(sum.size(0)),
+                                       dropout.draw(),
+                                       static_cast<int>(sum.element_size())};
     run_backward(arguments, of_parameters, saved[1].options());
     const Tensor d_branch = !adds ? Tensor() : d_dropped.defined() ? d_dropped : d_x;
     return {d_x, d_branch, of_parameters[2].result, {}, of_parameters[0].result, of_parameters[1].result};
@@ -142,7 +146,7 @@ class AddNorm : public torch::autograd::Function<AddNorm> {
                            const torch::TensorOptions& options) {
     if (on_device(options.device())) {
       const Tensor partial = torch::empty({a.blocks, 3, a.width}, options);
-      a.partial = target(partial);
+      a.partial = mutable_data_or_null(partial);
       launch(add_norm_backward_cuda, a, "add_norm backward");
       add_partial_sums(partial, gradients);
     } else {
@@ -152,19 +156,11 @@ class AddNorm : public torch::autograd::Function<AddNorm> {
   }
 };
 
-bool needs_gradient(const AddNormInput& in) {
-  if (!torch::GradMode::is_enabled()) return false;
-  for (const Tensor& t : {in.x, in.branch, in.bias, in.weight, in.offset}) {
-    if (t.defined() && t.requires_grad()) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 AddNormOutput add_norm(const AddNormInput& in) {
   check(in);
-  if (!needs_gradient(in)) {
+  if (!wants_gradient({in.x, in.branch, in.bias, in.weight, in.offset})) {
     const Result out = run_forward(in, false);
     return {in.branch.defined() ? out.sum : in.x, out.normed};
   }

@@ -111,7 +111,7 @@ class BiasActivation : public torch::autograd::Function<BiasActivation> {
 
 Tensor bias_activation(const Tensor& x, const Tensor& bias, Activation activation, const Dropout& dropout) {
   check(x, bias);
-  if (!torch::GradMode::is_enabled() || !(x.requires_grad() || bias.requires_grad())) {
+  if (!wants_gradient({x, bias})) {
     return run_forward(x, bias, activation, dropout);
   }
   return BiasActivation::apply(x, bias, activation, dropout);

@@ -22,9 +22,6 @@ using torch::autograd::variable_list;
 
 constexpr int64_t kPlaceMask = (int64_t{1} << 24) - 1;  // Rows::slot_of
 
-const void* data_or_null(const Tensor& t) { return t.defined() ? t.const_data_ptr() : nullptr; }
-void* mutable_data_or_null(const Tensor& t) { return t.defined() ? t.mutable_data_ptr() : nullptr; }
-
 template <class T>
 void forward_cpu(const EmbedArguments& a) {
   const auto *table = static_cast<const T*>(a.table), *cls = static_cast<const T*>(a.cls),

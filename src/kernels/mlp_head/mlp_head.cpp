@@ -66,8 +66,6 @@ Passed run_forward(const MlpHeadInput& in, const Tensor& x) {
   return out;
 }
 
-void* place(const Tensor& gradient) { return gradient.defined() ? gradient.mutable_data_ptr() : nullptr; }
-
 class MlpHeadFunction : public torch::autograd::Function<MlpHeadFunction> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& hidden_weight,
@@ -94,22 +92,16 @@ class MlpHeadFunction : public torch::autograd::Function<MlpHeadFunction> {
                                              out_weight.const_data_ptr(),
                                              hidden.const_data_ptr(),
                                              d_logits.const_data_ptr(),
-                                             place(dx),
-                                             place(d_hidden_weight.into),
-                                             place(d_hidden_bias.into),
-                                             place(d_out_weight.into),
-                                             place(d_out_bias.into),
+                                             mutable_data_or_null(dx),
+                                             mutable_data_or_null(d_hidden_weight.into),
+                                             mutable_data_or_null(d_hidden_bias.into),
+                                             mutable_data_or_null(d_out_weight.into),
+                                             mutable_data_or_null(d_out_bias.into),
                                              scratch.mutable_data_ptr()};
     launch(mlp_head_backward_cuda, arguments, "mlp_head backward");
     return {dx, d_hidden_weight.result, d_hidden_bias.result, d_out_weight.result, d_out_bias.result};
   }
 };
-
-bool wants_gradient(const MlpHeadInput& in) {
-  if (!torch::GradMode::is_enabled()) return false;
-  return in.x.requires_grad() || in.hidden_weight.requires_grad() || in.hidden_bias.requires_grad() ||
-         in.out_weight.requires_grad() || in.out_bias.requires_grad();
-}
 
 }  // namespace
 
@@ -120,7 +112,8 @@ Tensor mlp_head(const MlpHeadInput& in) {
         bias_activation(project(in.x, {in.hidden_weight}), in.hidden_bias, Activation::kRelu, {});
     return project(hidden, {in.out_weight}) + in.out_bias;
   }
-  if (!wants_gradient(in)) return run_forward(in, in.x.contiguous()).logits;
+  if (!wants_gradient({in.x, in.hidden_weight, in.hidden_bias, in.out_weight, in.out_bias}))
+    return run_forward(in, in.x.contiguous()).logits;
   return MlpHeadFunction::apply(in.x, in.hidden_weight, in.hidden_bias, in.out_weight, in.out_bias);
 }
 

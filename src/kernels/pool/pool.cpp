@@ -20,9 +20,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-const void* data_or_null(const Tensor& t) { return t.defined() ? t.const_data_ptr() : nullptr; }
-void* mutable_data_or_null(const Tensor& t) { return t.defined() ? t.mutable_data_ptr() : nullptr; }
-
 // Work on the chunks [first, last) of rows, in the order b, part.
 template <class T>
 class ChunksCpu {
@@ -215,14 +212,6 @@ class PoolFunction : public torch::autograd::Function<PoolFunction> {
 
 std::optional<Tensor> if_defined(const Tensor& t) { return t.defined() ? std::optional(t) : std::nullopt; }
 
-bool wants_gradient(const PoolInput& input) {
-  if (!torch::GradMode::is_enabled()) return false;
-  for (const Tensor* t : {&input.x, &input.branch, &input.bias, &input.weight, &input.offset}) {
-    if (t->defined() && t->requires_grad()) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 Tensor pool(const PoolInput& given) {
@@ -233,7 +222,8 @@ Tensor pool(const PoolInput& given) {
               "[pool] a bias needs the branch it is added to");
   TORCH_CHECK(input.x.size(1) <= kPoolWidest, "[pool] width ", input.x.size(1), " is over ", kPoolWidest);
   return PoolFunction::apply(input.x, if_defined(input.branch), if_defined(input.bias), input.weight,
-                             input.offset, input, wants_gradient(input));
+                             input.offset, input,
+                             wants_gradient({input.x, input.branch, input.bias, input.weight, input.offset}));
 }
 
 Tensor pool_reference(const PoolInput& input) {
