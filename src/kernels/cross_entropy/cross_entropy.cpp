@@ -34,16 +34,20 @@ CrossEntropy cross_entropy(const Tensor& logits, const Tensor& labels, std::opti
   const auto options = x.options().requires_grad(false);
   CrossEntropy out{torch::empty({}, options), torch::empty({}, options.dtype(torch::kLong))};
   if (scale) out.gradient = torch::empty(x.sizes(), options);
-  const CrossEntropyArguments a{x.const_data_ptr(),
-                                y.const_data_ptr<int64_t>(),
-                                x.size(0),
-                                x.size(1),
-                                out.loss.mutable_data_ptr(),
-                                out.correct.mutable_data_ptr<int64_t>(),
-                                scale ? out.gradient.mutable_data_ptr() : nullptr,
-                                scale.value_or(0),
-                                static_cast<int>(x.element_size())};
+  CrossEntropyArguments a{x.const_data_ptr(),
+                          y.const_data_ptr<int64_t>(),
+                          x.size(0),
+                          x.size(1),
+                          out.loss.mutable_data_ptr(),
+                          out.correct.mutable_data_ptr<int64_t>(),
+                          scale ? out.gradient.mutable_data_ptr() : nullptr,
+                          scale.value_or(0),
+                          static_cast<int>(x.element_size()),
+                          nullptr};
   if (on_device(x)) {
+    const CrossEntropyPlan plan(x.size(0), x.size(1));
+    const Tensor partial = torch::empty({plan.scratch_bytes()}, options.dtype(torch::kByte));
+    a.partial = partial.mutable_data_ptr();
     launch(cross_entropy_cuda, a, "cross_entropy");
   } else {
     cross_entropy_cpu(a);

@@ -1,5 +1,6 @@
 // What the kernels are given: raw pointers and sizes, so that CUDA sources see no torch header.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 
 #include "base/cuda_launch.h"
@@ -14,7 +15,31 @@ struct CrossEntropyArguments {
   int64_t* correct;  // [1]
   void* gradient;    // [B, C]: scale · (softmax − onehot); null: not wanted
   double scale;
-  int element;  // bytes: 4 float, 8 double
+  int element;    // bytes: 4 float, 8 double
+  void* partial;  // CUDA: CrossEntropyPlan::scratch_bytes
+};
+
+// How CUDA divides the rows: a group of 1 to 32 threads has one at a time, with about 8 logits for a thread.
+// A classifier's batch is one block's work. All follows from the sizes alone, so that a sum is the same on
+// every device.
+struct CrossEntropyPlan {
+  static constexpr int kThreads = 512;
+  static constexpr int64_t kMostBlocks = 528;  // four for each of a large device's multiprocessors
+  struct Part {
+    double loss;
+    int64_t correct;
+  };
+
+  int group = 1;
+  int64_t blocks;
+
+  CrossEntropyPlan(int64_t B, int64_t C) {
+    while (group < 32 && group * 8 < C) group *= 2;
+    const int64_t at_once = kThreads / group;
+    blocks = std::clamp<int64_t>((B + at_once - 1) / at_once, 1, kMostBlocks);
+  }
+
+  int64_t scratch_bytes() const { return blocks > 1 ? blocks * static_cast<int64_t>(sizeof(Part)) : 0; }
 };
 extern CudaLauncher<CrossEntropyArguments> cross_entropy_cuda;
 

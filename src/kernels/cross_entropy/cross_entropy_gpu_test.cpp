@@ -29,7 +29,18 @@ INSTANTIATE_TEST_SUITE_P(OddSizes, CrossEntropyGpuTest,
                          testing::Values(std::pair<int64_t, int64_t>{1, 2},
                                          std::pair<int64_t, int64_t>{7, 10},
                                          std::pair<int64_t, int64_t>{33, 1000},
-                                         std::pair<int64_t, int64_t>{1024, 3}));
+                                         std::pair<int64_t, int64_t>{1024, 3},
+                                         std::pair<int64_t, int64_t>{1025, 257},  // several blocks
+                                         // more rows than all blocks take at once
+                                         std::pair<int64_t, int64_t>{9000, 300}));
+
+TEST(CrossEntropyGpuBitsTest, AreTheSameTwice) {
+  const TestDevice device;
+  const Tensor x = device.copy(torch::randn({5000, 10})),
+               labels = device.copy(torch::randint(10, {5000}, torch::kLong));
+  const auto loss = [&] { return device.run([&] { return cross_entropy(x, labels).loss.item<float>(); }); };
+  EXPECT_EQ(loss(), loss());
+}
 
 TEST(CrossEntropyGpuEdgeTest, TurnsIntoNotANumberForALabelThatIsNoClass) {
   const TestDevice device;
