@@ -63,7 +63,8 @@ void check(cudnnStatus_t status) {
 // block of threads takes 128 positions, and one that finds none is done at once.
 int64_t room_for(const CudnnAttentionArguments& a) {
   if (!a.offsets) return a.longest;
-  const auto longest = static_cast<uint64_t>(a.longest), step = std::max<uint64_t>(128, std::bit_floor(longest) / 8);
+  const auto longest = static_cast<uint64_t>(a.longest),
+             step = std::max<uint64_t>(128, std::bit_floor(longest) / 8);
   return static_cast<int64_t>((longest + step - 1) / step * step);
 }
 

@@ -88,5 +88,10 @@ TEST_F(PartialSumsGpuTest, WhatAutogradIsGivenIsComplete) {
   EXPECT_TRUE(gradient.result.cpu().equal(torch::full({6}, 8.0F)));
 }
 
+TEST_F(PartialSumsGpuTest, AreNotPutOffTwice) {
+  const PartialSumsTogether sums;
+  EXPECT_THROW(PartialSumsTogether(), c10::Error);
+}
+
 }  // namespace
 }  // namespace lra
