@@ -258,12 +258,14 @@ T atomicCAS(T* to, std::common_type_t<T> expected, std::common_type_t<T> value) 
 // ---- the host ----
 using cudaStream_t = struct CUstream_st*;
 enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorInvalidConfiguration = 9 };
-enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount = 16 };
+enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount = 16, cudaDevAttrComputeCapabilityMajor = 75 };
 
 inline cudaError_t cudaGetLastError() { return static_cast<cudaError_t>(lra::emulated::take_error()); }
 inline cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
-// Few, so that blocks that loop do so on small data.
-inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) { return *value = 2, cudaSuccess; }
+// Few multiprocessors, so that blocks that loop do so on small data.
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int) {
+  return *value = which == cudaDevAttrComputeCapabilityMajor ? 9 : 2, cudaSuccess;
+}
 template <class Kernel>
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Kernel*, int, size_t) {
   return *blocks = 2, cudaSuccess;

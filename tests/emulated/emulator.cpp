@@ -184,6 +184,9 @@ class Block {
       t.waits_in = nullptr;
       t.copies.clear();
       t.copy_group = 0;
+      t.products.clear();
+      t.product_group = 0;
+      t.products_begun = 0;
       // Tops of stacks differ in their place in a page, else all would want the same lines of the cache.
       const size_t shift = static_cast<size_t>(i) * 832 % 16384;
       prepare(t.fiber, worker.stacks + static_cast<size_t>(i) * kStack, kStack - shift, thread_main);
@@ -277,6 +280,12 @@ class Block {
     } else {
       std::memset(copy.to, 0, static_cast<size_t>(copy.bytes));
     }
+  }
+
+  // Drawn from what all lanes of a warp have in common.
+  bool is_late(const Thread& t) const {
+    const auto warp = static_cast<uint64_t>(t.number / kWarp);
+    return philox(random_.word[1], warp, t.products_begun).word[0] % 2 == 0;
   }
 
   // Leaves for good. Whoever comes here holds no memory that would have to be given back.
@@ -452,6 +461,24 @@ void wait_for_copies(int groups_left) {
   }
   copies.erase(copies.begin(), copies.begin() + static_cast<std::ptrdiff_t>(done));
 }
+void begin_product(const GroupProduct& product) {
+  Thread& me = *current;
+  ++me.products_begun;
+  if (me.products.empty() && !me.block->is_late(me)) return product.multiply(product);
+  me.products.push_back(product);
+  me.products.back().group = me.product_group;
+}
+void commit_products() { ++current->product_group; }
+void wait_for_products(int groups_left) {
+  Thread& me = *current;
+  size_t done = 0;
+  for (; done < me.products.size() && me.products[done].group < me.product_group - groups_left; ++done) {
+    const GroupProduct product = me.products[done];
+    product.multiply(product);
+  }
+  me.products.erase(me.products.begin(), me.products.begin() + static_cast<std::ptrdiff_t>(done));
+}
+
 void stop(const char* why, Site site) { current->block->stop("the kernel", site, why); }
 
 void set_error(int error) { last_error = error; }

@@ -1,7 +1,7 @@
 // Runs CUDA kernels on a CPU, so that the sources of the kernels themselves are tested where there is no GPU.
 // The .cu files are compiled as C++ with this folder before src/ in the search path: cuda_runtime.h and
 // cuda_bf16.h are its own, and so are the few headers of src/ that hold what C++ has no words for
-// (base/cuda_start.cuh, kernels/rows/instructions.cuh, kernels/rows/mma.cuh).
+// (base/cuda_start.cuh and instructions.cuh, mma.cuh and wgmma.cuh of kernels/rows/).
 //
 // A thread of a block is a fiber that runs until it must wait. Who runs next is drawn from a seed that is
 // another for every launch (LRA_EMULATED_SEED moves all of them): a forgotten barrier shows, and a kernel
@@ -45,6 +45,16 @@ struct Copy {
   int bytes, group;
 };
 
+// A product of a warpgroup that has begun (kernels/rows/wgmma.cuh).
+struct GroupProduct {
+  void (*multiply)(const GroupProduct&);
+  float (*sums)[4];
+  uint32_t left[4];
+  const char* tile;
+  Site site;
+  int group;
+};
+
 struct Thread {
   uint3 index;  // threadIdx
   int number;   // of the block's threads, x fastest
@@ -59,6 +69,9 @@ struct Thread {
   void* out;
   std::vector<Copy> copies;
   int copy_group;
+  std::vector<GroupProduct> products;
+  int product_group;
+  uint32_t products_begun;
 };
 
 // The thread that runs; null outside of kernels.
@@ -82,6 +95,12 @@ void collective(const char* what, Site site, uint32_t mask, const void* in, void
 void begin_copy(void* to, const void* from, int bytes, Site site);
 void commit_copies();
 void wait_for_copies(int groups_left);
+
+// The same for products, which all lanes of a warp begin together: a warp's are all done as they begin or all
+// as they are waited for, until none is left.
+void begin_product(const GroupProduct& product);
+void commit_products();
+void wait_for_products(int groups_left);
 
 // Ends the launch with an error about the current thread.
 void stop(const char* why, Site site);

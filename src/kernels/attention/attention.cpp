@@ -4,6 +4,7 @@
 
 #include "base/torch_compat.h"
 #include "kernels/attention/attention_cpu.h"
+#include "kernels/attention/attention_kernels.h"
 #include "kernels/attention/attention_library.h"
 #include "kernels/scratch.h"
 
@@ -229,6 +230,7 @@ Tensor dropout_mask(const Dropout& dropout, int64_t row, int64_t H, int64_t L) {
 
 Tensor attention(const AttentionInput& in) {
   TORCH_CHECK(!in.valid.defined(), "[attention] rows with padding in them need attention_unfused");
+  if (attention_kernels_serve(in)) return attention_by_kernels(in);
   if (in.qkv.is_cpu()) return CpuAttention::apply(in.qkv, in.rows, in.dropout, in.causal);
   return in.qkv.scalar_type() == torch::kDouble ? attention_reference(in) : attention_library(in);
 }
@@ -282,7 +284,9 @@ Tensor attention_reference(const AttentionInput& in) {
 std::string attention_implementation(const torch::Device& device, torch::Dtype type, bool full,
                                      double dropout) {
   if (device.is_cpu()) return "lra: blocked, fused with counter dropout, no L×L tensor";
-  return attention_library_name(type, full, dropout);
+  const std::string library = attention_library_name(type, full, dropout);
+  return attention_kernels_serve(type, dropout) ? "lra for heads of 64, counter dropout; else " + library
+                                                : library;
 }
 
 }  // namespace lra

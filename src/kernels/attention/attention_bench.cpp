@@ -1,6 +1,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "base/philox.h"
+#include "kernels/attention/attention_kernels.h"
 #include "kernels/attention/attention_library.h"
 #include "kernels/kernel_bench.h"
 
@@ -45,7 +46,7 @@ class AttentionBench : public KernelBench {
     for (const double p : {0.0, 0.1}) {
       const AttentionInput in = input(lengths, width, device, type, p);
       const int64_t part = in.qkv.numel() / 3 * static_cast<int64_t>(c10::elementSize(type));
-      for (const auto& [library, run] : implementations(device, type, p)) {
+      for (const auto& [library, run] : implementations(in)) {
         const std::string name = fmt::format("{}{}{}", what, library, p > 0 ? ", dropout 0.1," : "");
         all.push_back({name + " forward", 4 * part,
                        [in, run = run] {
@@ -63,15 +64,16 @@ class AttentionBench : public KernelBench {
   }
 
   using Run = std::function<Tensor(const AttentionInput&)>;
-  static std::vector<std::pair<std::string, Run>> implementations(const torch::Device& device,
-                                                                  torch::Dtype type, double p) {
-    if (!device.is_cuda() || type != torch::kBFloat16) return {{"", attention}};
+  static std::vector<std::pair<std::string, Run>> implementations(const AttentionInput& any) {
+    const torch::Dtype type = any.qkv.scalar_type();
+    if (!any.qkv.is_cuda() || type != torch::kBFloat16) return {{"", attention}};
     std::vector<std::pair<std::string, Run>> all = {
         {", flash", [](const AttentionInput& in) { return attention_by(AttentionLibrary::kFlash, in); }}};
-    if (attention_library_for(type, p) == AttentionLibrary::kCudnn) {
+    if (attention_library_for(type, any.dropout.p) == AttentionLibrary::kCudnn) {
       all.emplace_back(", cuDNN",
                        [](const AttentionInput& in) { return attention_by(AttentionLibrary::kCudnn, in); });
     }
+    if (attention_kernels_refusal(any).empty()) all.emplace_back(", ours", attention_by_kernels);
     return all;
   }
 

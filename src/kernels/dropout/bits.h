@@ -4,8 +4,9 @@
 //
 // An element is named by (site, step) and a 64-bit position. One Philox block gives the 16-bit numbers of 8
 // neighbouring positions:  bits(position) = half (position mod 2) of word (position mod 8) / 2 of
-// the block philox<7>(seed, site·2^48 + step, position / 8). Element kept  ⇔  bits ≥ round(p·2^16);  kept
-// elements are multiplied by 2^16 / (2^16 − round(p·2^16)), so the mean is exact.
+// the block philox<7>(seed, site·2^48 + step, position / 8). Element kept  ⇔  bits ≥ threshold
+// = 2·round(p·2^15);  kept elements are multiplied by 2^16 / (2^16 − threshold), so the mean is exact. (Even,
+// because two numbers in a word are compared at once where the lowest bit of neither matters.)
 #pragma once
 #include <cstdint>
 
@@ -14,12 +15,12 @@
 namespace lra {
 
 struct DropoutRate {
-  uint32_t threshold;  // of 2^16
+  uint32_t threshold;  // of 2^16, even
   float scale;
 };
 
 inline DropoutRate dropout_rate(double p) {
-  const auto threshold = static_cast<uint32_t>(p * 65536.0 + 0.5);
+  const auto threshold = 2 * static_cast<uint32_t>(p * 32768.0 + 0.5);
   return {threshold, static_cast<float>(65536.0 / (65536.0 - threshold))};
 }
 

@@ -31,6 +31,15 @@ __device__ inline WideProduct multiply_wide(uint32_t a, uint32_t b) {
   return y;
 }
 
+// Two bytes become 0xffff or 0 each, as the upper bits of bytes kFirst and kSecond of a word are.
+template <int kFirst, int kSecond>
+__device__ inline uint32_t spread_bits(uint32_t word) {
+  constexpr uint32_t kBytes = (0x88 | kFirst * 0x11) | (0x88 | kSecond * 0x11) << 8;  // 8: the bit alone
+  uint32_t y;
+  asm("prmt.b32 %0, %1, 0, %2;" : "=r"(y) : "r"(word), "n"(kBytes));
+  return y;
+}
+
 // A barrier for kThreads threads of the block, whole warps; `id` is one of 1 … 15 (0 is __syncthreads).
 template <int kThreads>
 __device__ inline void team_barrier(int id) {

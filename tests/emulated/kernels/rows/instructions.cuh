@@ -18,6 +18,11 @@ inline WideProduct multiply_wide(uint32_t a, uint32_t b) {
   return {static_cast<uint32_t>(product), static_cast<uint32_t>(product >> 32)};
 }
 
+template <int kFirst, int kSecond>
+uint32_t spread_bits(uint32_t word) {
+  return (word >> (8 * kFirst + 7) & 1 ? 0xffffu : 0) | (word >> (8 * kSecond + 7) & 1 ? 0xffff0000u : 0);
+}
+
 template <int kThreads>
 void team_barrier(int id, LRA_SITE_PARAMETERS) {
   static_assert(kThreads % 32 == 0, "barriers are for whole warps");

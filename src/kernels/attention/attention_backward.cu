@@ -1,0 +1,243 @@
+// Backward pass of attention_kernels.h, the weights A computed again from lse:
+//
+//   δ_i = Σ out_i ∘ dO_i,   dA_ij = keep_ij dO_i·v_j / (1−p),   dS_ij = A_ij (dA_ij − δ_i)
+//   dq_i = scale Σ_j dS_ij k_j,   dk_j = scale Σ_i dS_ij q_i,   dv_j = Σ_i keep_ij A_ij dO_i / (1−p)
+//
+// One kernel by queries, which writes δ for the other, by keys: no sums are shared between blocks of threads,
+// so that two runs give the same bits. In both, the last product of one tile and the first of the next are on
+// their way together.
+#include "kernels/attention/attention_tiles.cuh"
+
+namespace lra {
+namespace {
+
+using namespace attention_tiles;
+
+constexpr int kStageRows = 256, kStageTiles = kStageRows / kTile;
+
+// Pairs of dS in bf16, from weights and dA without its factors: what is dropped has −A δ.
+template <bool kDrops>
+__device__ inline uint32_t score_gradients(const float (&a)[2], const float (&d_a)[2], float scale,
+                                           const float (&delta)[2], uint32_t kept) {
+  const uint32_t all =
+      bf16_pair(a[0] * fmaf(d_a[0], scale, -delta[0]), a[1] * fmaf(d_a[1], scale, -delta[1]));
+  if constexpr (!kDrops) return all;
+  return (all & kept) | (bf16_pair(-a[0] * delta[0], -a[1] * delta[1]) & ~kept);
+}
+
+// ---- by queries ----
+
+struct QueryRing {
+  Stage<kStageRows> stages[kBuffers];  // keys and values
+};
+
+template <bool kDrops>
+__global__ void __launch_bounds__(kThreads, 1)
+    attention_query_kernel(AttentionData d, const Bf16* out, const Bf16* d_out, const float* lse,
+                           float* delta, Bf16* d_qkv, DropoutKeys dropout) {
+  const Span span = find_span(d, static_cast<int>(blockIdx.x));
+  if (span.first >= span.length) return;
+  const int h = static_cast<int>(blockIdx.y), query = span.first + this_row();
+  const int end = d.causal ? min(span.length, span.first + kSpan) : span.length;  // of the keys
+  const int tiles = (end + kTile - 1) / kTile, stages = (end + kStageRows - 1) / kStageRows;
+  auto& ring = shared_ring<QueryRing>();
+  const HeadRows k = head_rows(d, span, h, 1), v = head_rows(d, span, h, 2);
+  const auto begin_stage = [&](int stage) {
+    copy_stage(ring.stages[stage % kBuffers], k, v, stage * kStageRows, span.length);
+    copy_async_commit();
+  };
+  const auto enter_stage = [&](int stage) {
+    copy_async_wait<0>();
+    show_to_group();
+    __syncthreads();
+    if (stage + 1 < stages) begin_stage(stage + 1);
+  };
+
+  begin_stage(0);
+  WeightDraw draw;
+  if constexpr (kDrops) draw = WeightDraw(d, span, h);
+  Operand q, d_o, d_s;
+  load_operand(q, head_rows(d, span, h, 0), span);
+  load_operand(d_o, head_rows(d, d_out, span, h), span);
+  float origin[2] = {0, 0}, mean[2] = {0, 0};  // lse and δ of the lane's queries
+  {
+    Operand o;
+    load_operand(o, head_rows(d, out, span, h), span);
+#pragma unroll
+    for (int i = 0; i < 16; ++i) {
+      mean[i % 2] += low_half(o[i / 4][i % 4]) * low_half(d_o[i / 4][i % 4]) +
+                     high_half(o[i / 4][i % 4]) * high_half(d_o[i / 4][i % 4]);
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    mean[r] = sum_of_quad(mean[r]);
+    if (query + 8 * r >= span.length) continue;
+    const int64_t at = h * d.positions + span.start + query + 8 * r;
+    origin[r] = lse[at];
+    if (this_lane() % 4 == 0) delta[at] = mean[r];
+  }
+
+  Sums s = {}, d_a = {}, d_q = {};
+  const float scale = d.scale * kLog2E, kept_scale = kDrops ? d.draw.rate.scale : 1;
+  const auto begin_scores = [&](int tile) {
+    if (tile % kStageTiles == 0) enter_stage(tile / kStageTiles);
+    const auto& stage = ring.stages[tile / kStageTiles % kBuffers];
+    group_begin();
+    multiply_rows_async(s, q, tile_of(stage.first, tile % kStageTiles));
+    multiply_rows_async(d_a, d_o, tile_of(stage.second, tile % kStageTiles));
+    group_commit();
+  };
+  begin_scores(0);
+#pragma unroll 1
+  for (int tile = 0;;) {
+    const int key = tile * kTile;
+    KeptOfRows kept;
+    if constexpr (kDrops) kept = KeptOfRows(draw, dropout, query, key);
+    group_wait<0>(s, d_a, d_q);
+    if (key + kTile > (d.causal ? min(end, span.first + 1) : end)) {
+#pragma unroll
+      for (int i = 0; i < 32; ++i) {
+        const int limit = d.causal ? min(end, query + i % 4 / 2 * 8 + 1) : end;
+        if (key + i / 4 * 8 + this_lane() % 4 * 2 + i % 2 >= limit) s[i / 4][i % 4] = -INFINITY;
+      }
+    }
+#pragma unroll
+    for (int n = 0; n < 8; ++n) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const float a[2] = {weight(s[n][2 * r], scale, origin[r]), weight(s[n][2 * r + 1], scale, origin[r])};
+        d_s[n / 2][n % 2 * 2 + r] = score_gradients<kDrops>(a, {d_a[n][2 * r], d_a[n][2 * r + 1]}, kept_scale,
+                                                            {mean[r], mean[r]}, kDrops ? kept.mask(n, r) : 0);
+      }
+    }
+    group_begin();
+    multiply_columns_async(d_q, d_s,
+                           tile_of(ring.stages[tile / kStageTiles % kBuffers].first, tile % kStageTiles));
+    group_commit();
+    if (++tile == tiles) break;
+    begin_scores(tile);
+  }
+  group_wait<0>(d_q);
+  const HeadRows to = head_rows(d, span, h, 0);
+  store_sums(d_q, {d.scale, d.scale}, d_qkv + (to.at - static_cast<const Bf16*>(d.qkv)), to.pitch, span);
+}
+
+// ---- by keys ----
+
+struct KeyRing {
+  Stage<kStageRows> stages[kBuffers];  // queries and dO
+  float lse[kBuffers][kStageRows], delta[kBuffers][kStageRows];
+};
+
+template <bool kDrops>
+__global__ void __launch_bounds__(kThreads, 1)
+    attention_key_kernel(AttentionData d, const Bf16* d_out, const float* lse, const float* delta,
+                         Bf16* d_qkv, DropoutKeys dropout) {
+  const Span span = find_span(d, static_cast<int>(blockIdx.x));
+  if (span.first >= span.length) return;
+  const int h = static_cast<int>(blockIdx.y), key = span.first + this_row();
+  const int first = d.causal ? span.first / kStageRows * kStageTiles : 0,  // of the tiles of queries
+      tiles = (span.length + kTile - 1) / kTile, stages = (span.length + kStageRows - 1) / kStageRows;
+  auto& ring = shared_ring<KeyRing>();
+  const HeadRows q = head_rows(d, span, h, 0), d_o = head_rows(d, d_out, span, h);
+  const auto begin_stage = [&](int stage) {
+    const int buffer = stage % kBuffers, from = stage * kStageRows;
+    copy_stage(ring.stages[buffer], q, d_o, from, span.length);
+    // Beyond the row's end dO is 0, and weights count for nothing.
+    for (int i = static_cast<int>(threadIdx.x); i < kStageRows; i += kThreads) {
+      const bool there = from + i < span.length;
+      const int64_t at = h * d.positions + span.start + (there ? from + i : 0);
+      copy_async_or_zero<4>(&ring.lse[buffer][i], lse + at, there);
+      copy_async_or_zero<4>(&ring.delta[buffer][i], delta + at, there);
+    }
+    copy_async_commit();
+  };
+  const auto enter_stage = [&](int stage) {
+    copy_async_wait<0>();
+    show_to_group();
+    __syncthreads();
+    if (stage + 1 < stages) begin_stage(stage + 1);
+  };
+
+  begin_stage(first / kStageTiles);
+  WeightDraw draw;
+  if constexpr (kDrops) draw = WeightDraw(d, span, h);
+  Operand k, v, weights, d_s;
+  load_operand(k, head_rows(d, span, h, 1), span);
+  load_operand(v, head_rows(d, span, h, 2), span);
+  Sums s = {}, d_a = {}, d_k = {}, d_v = {};
+  const float scale = d.scale * kLog2E, kept_scale = kDrops ? d.draw.rate.scale : 1;
+  const auto begin_scores = [&](int tile) {
+    if (tile % kStageTiles == 0) enter_stage(tile / kStageTiles);
+    const auto& stage = ring.stages[tile / kStageTiles % kBuffers];
+    group_begin();
+    multiply_rows_async(s, k, tile_of(stage.first, tile % kStageTiles));
+    multiply_rows_async(d_a, v, tile_of(stage.second, tile % kStageTiles));
+    group_commit();
+  };
+  begin_scores(first);
+#pragma unroll 1
+  for (int tile = first;;) {
+    const int query = tile * kTile, buffer = tile / kStageTiles % kBuffers;
+    KeptOfColumns kept;
+    if constexpr (kDrops) kept = KeptOfColumns(draw, dropout, query, key - this_lane() / 4);
+    group_wait<0>(s, d_a, d_k, d_v);
+    if (d.causal && query < span.first + kSpan) {
+#pragma unroll
+      for (int i = 0; i < 32; ++i) {
+        if (query + i / 4 * 8 + this_lane() % 4 * 2 + i % 2 < key + i % 4 / 2 * 8)
+          s[i / 4][i % 4] = -INFINITY;
+      }
+    }
+    const int in_stage = tile % kStageTiles * kTile + this_lane() % 4 * 2;
+#pragma unroll
+    for (int n = 0; n < 8; ++n) {
+      const auto origin = *reinterpret_cast<const float2*>(&ring.lse[buffer][in_stage + 8 * n]),
+                 mean = *reinterpret_cast<const float2*>(&ring.delta[buffer][in_stage + 8 * n]);
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const float a[2] = {weight(s[n][2 * r], scale, origin.x), weight(s[n][2 * r + 1], scale, origin.y)};
+        const uint32_t mask = kDrops ? kept.mask(n, r) : ~0u;
+        weights[n / 2][n % 2 * 2 + r] = bf16_pair(a[0], a[1]) & mask;
+        d_s[n / 2][n % 2 * 2 + r] = score_gradients<kDrops>(a, {d_a[n][2 * r], d_a[n][2 * r + 1]}, kept_scale,
+                                                            {mean.x, mean.y}, mask);
+      }
+    }
+    const auto& stage = ring.stages[buffer];
+    group_begin();
+    multiply_columns_async(d_v, weights, tile_of(stage.second, tile % kStageTiles));
+    multiply_columns_async(d_k, d_s, tile_of(stage.first, tile % kStageTiles));
+    group_commit();
+    if (++tile == tiles) break;
+    begin_scores(tile);
+  }
+  group_wait<0>(d_k, d_v);
+  const auto store = [&](const Sums& sums, float factor, int part) {
+    const HeadRows to = head_rows(d, span, h, part);
+    store_sums(sums, {factor, factor}, d_qkv + (to.at - static_cast<const Bf16*>(d.qkv)), to.pitch, span);
+  };
+  store(d_k, d.scale, 1);
+  store(d_v, kept_scale, 2);
+}
+
+int backward_launch(const AttentionBackwardArguments& a, CudaStream s) {
+  const AttentionData& d = a.data;
+  if (d.positions == 0) return 0;
+  const bool drops = d.draw.rate.threshold > 0;
+  const auto stream = static_cast<cudaStream_t>(s);
+  const dim3 grid(most_spans(d), static_cast<unsigned>(d.heads));
+  const auto *out = static_cast<const Bf16*>(a.out), *d_out = static_cast<const Bf16*>(a.d_out);
+  auto* d_qkv = static_cast<Bf16*>(a.d_qkv);
+  const DropoutKeys keys = dropout_keys(d.draw);
+  start_kernel(drops ? attention_query_kernel<true> : attention_query_kernel<false>,
+               {grid, kThreads, stream, kRingBytes<QueryRing>}, d, out, d_out, a.lse, a.delta, d_qkv, keys);
+  start_kernel(drops ? attention_key_kernel<true> : attention_key_kernel<false>,
+               {grid, kThreads, stream, kRingBytes<KeyRing>}, d, d_out, a.lse, a.delta, d_qkv, keys);
+  return cudaGetLastError();
+}
+
+const bool registered = (attention_backward_cuda = backward_launch, true);
+
+}  // namespace
+}  // namespace lra

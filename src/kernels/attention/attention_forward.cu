@@ -1,0 +1,146 @@
+// Forward pass of attention_kernels.h. A block of threads has 128 queries of a row and head, and walks over
+// the keys 64 at a time, keeping of the softmax its largest score, its sum and the weighted values:
+//
+//   m' = max(m, max_j s_j),   l' = l·2^(m−m') + Σ_j 2^(s_j−m'),   o' = o·2^(m−m') + Σ_j keep_j 2^(s_j−m') v_j
+//
+// with scores to base 2. out = o / (l (1−p)),  lse = m + log₂ l. The product with the values of one tile and
+// the scores of the next are on their way together; meanwhile the other warps of a multiprocessor compute
+// weights.
+#include "kernels/attention/attention_tiles.cuh"
+
+namespace lra {
+namespace {
+
+using namespace attention_tiles;
+
+constexpr int kStageRows = 128;
+
+struct Ring {
+  Stage<kStageRows> stages[kBuffers];
+};
+
+template <bool kDrops>
+__global__ void __launch_bounds__(kThreads, 2)
+    attention_forward_kernel(AttentionData d, Bf16* out, float* lse, DropoutKeys dropout) {
+  const Span span = find_span(d, static_cast<int>(blockIdx.x));
+  if (span.first >= span.length) return;
+  const int h = static_cast<int>(blockIdx.y), query = span.first + this_row();
+  const int end = d.causal ? min(span.length, span.first + kSpan) : span.length;  // of the keys
+  const int tiles = (end + kTile - 1) / kTile, stages = (end + kStageRows - 1) / kStageRows;
+  auto& ring = shared_ring<Ring>();
+  const HeadRows k = head_rows(d, span, h, 1), v = head_rows(d, span, h, 2);
+  const auto begin_stage = [&](int stage) {
+    copy_stage(ring.stages[stage % kBuffers], k, v, stage * kStageRows, span.length);
+    copy_async_commit();
+  };
+  // Two stages back nobody reads any more, so that its buffer takes the next.
+  const auto enter_stage = [&](int stage) {
+    copy_async_wait<0>();
+    show_to_group();
+    __syncthreads();
+    if (stage + 1 < stages) begin_stage(stage + 1);
+  };
+
+  begin_stage(0);
+  WeightDraw draw;
+  if constexpr (kDrops) draw = WeightDraw(d, span, h);
+  Operand q, weights;
+  load_operand(q, head_rows(d, span, h, 0), span);
+  Sums s = {}, o = {};
+  float most[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
+  const float scale = d.scale * kLog2E;
+  const auto begin_scores = [&](int tile) {
+    constexpr int kTiles = kStageRows / kTile;
+    if (tile % kTiles == 0) enter_stage(tile / kTiles);
+    group_begin();
+    multiply_rows_async(s, q, tile_of(ring.stages[tile / kTiles % kBuffers].first, tile % kTiles));
+    group_commit();
+  };
+  begin_scores(0);
+#pragma unroll 1
+  for (int tile = 0;;) {
+    const int key = tile * kTile;
+    KeptOfRows kept;
+    if constexpr (kDrops) kept = KeptOfRows(draw, dropout, query, key);
+    group_wait<0>(s, o);
+    if (key + kTile > (d.causal ? min(end, span.first + 1) : end)) {
+#pragma unroll
+      for (int i = 0; i < 32; ++i) {
+        const int limit = d.causal ? min(end, query + i % 4 / 2 * 8 + 1) : end;
+        if (key + i / 4 * 8 + this_lane() % 4 * 2 + i % 2 >= limit) s[i / 4][i % 4] = -INFINITY;
+      }
+    }
+    float largest[2] = {most[0], most[1]};
+#pragma unroll
+    for (int i = 0; i < 32; ++i) largest[i % 4 / 2] = fmaxf(largest[i % 4 / 2], s[i / 4][i % 4]);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) largest[r] = largest_of_quad(largest[r]);
+    if (__any_sync(kAllLanes, largest[0] > most[0] || largest[1] > most[1])) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const float factor = fast_exp2((most[r] - largest[r]) * scale);
+        most[r] = largest[r];
+        sum[r] *= factor;
+#pragma unroll
+        for (int i = 0; i < 16; ++i) o[i / 2][2 * r + i % 2] *= factor;
+      }
+    }
+    const float origin[2] = {most[0] * scale, most[1] * scale};
+#pragma unroll
+    for (int n = 0; n < 8; ++n) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const float first = weight(s[n][2 * r], scale, origin[r]),
+                    second = weight(s[n][2 * r + 1], scale, origin[r]);
+        sum[r] += first + second;
+        uint32_t pair = bf16_pair(first, second);
+        if constexpr (kDrops) pair &= kept.mask(n, r);
+        weights[n / 2][n % 2 * 2 + r] = pair;
+      }
+    }
+    group_begin();
+    multiply_columns_async(
+        o, weights, tile_of(ring.stages[key / kStageRows % kBuffers].second, tile % (kStageRows / kTile)));
+    group_commit();
+    if (++tile == tiles) break;
+    begin_scores(tile);
+  }
+  group_wait<0>(o);
+
+  float factor[2];
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    sum[r] = sum_of_quad(sum[r]);
+    factor[r] = (kDrops ? d.draw.rate.scale : 1) / sum[r];
+    const int place = query + 8 * r;
+    if (this_lane() % 4 == 0 && place < span.length) {
+      lse[h * d.positions + span.start + place] = most[r] * scale + log2f(sum[r]);
+    }
+  }
+  const HeadRows to = head_rows(d, out, span, h);
+  store_sums(o, factor, const_cast<Bf16*>(to.at), to.pitch, span);
+}
+
+int forward_launch(const AttentionForwardArguments& a, CudaStream stream) {
+  const AttentionData& d = a.data;
+  if (d.positions == 0) return 0;
+  const bool drops = d.draw.rate.threshold > 0;
+  start_kernel(drops ? attention_forward_kernel<true> : attention_forward_kernel<false>,
+               {dim3(most_spans(d), static_cast<unsigned>(d.heads)), kThreads,
+                static_cast<cudaStream_t>(stream), kRingBytes<Ring>},
+               d, static_cast<Bf16*>(a.out), a.lse, dropout_keys(d.draw));
+  return cudaGetLastError();
+}
+
+bool run_here() {
+  int device = 0, major = 0;
+  return cudaGetDevice(&device) == cudaSuccess &&
+         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+         major == 9;
+}
+
+const bool registered =
+    (attention_forward_cuda = forward_launch, attention_kernels_run_here = run_here, true);
+
+}  // namespace
+}  // namespace lra

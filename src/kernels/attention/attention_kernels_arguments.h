@@ -1,0 +1,38 @@
+// What the kernels are given: raw pointers and sizes, so that CUDA sources see no torch header.
+#pragma once
+#include <cstdint>
+
+#include "base/cuda_launch.h"
+#include "kernels/dropout/bits.h"
+
+namespace lra {
+
+inline constexpr int kAttentionWidth = 64;  // of a head
+
+struct AttentionData {
+  const void* qkv;         // [T, 3, H, 64]
+  const int32_t* offsets;  // [rows + 1]: every position is one of a row
+  int64_t positions, rows;
+  int32_t heads;
+  float scale;
+  bool causal;
+  DropoutDraw draw;
+};
+
+struct AttentionForwardArguments {
+  AttentionData data;
+  void* out;   // [T, H, 64]
+  float* lse;  // [H, T], to base 2
+};
+struct AttentionBackwardArguments {
+  AttentionData data;
+  const void *out, *d_out;
+  const float* lse;
+  float* delta;  // [H, T], scratch
+  void* d_qkv;
+};
+extern CudaLauncher<AttentionForwardArguments> attention_forward_cuda;
+extern CudaLauncher<AttentionBackwardArguments> attention_backward_cuda;
+extern bool (*attention_kernels_run_here)();  // whether the current device has the instructions
+
+}  // namespace lra

@@ -1,0 +1,138 @@
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include "kernels/attention/attention_kernels.h"
+#include "support/test_device.h"
+
+namespace lra {
+namespace {
+
+using Results = std::vector<Tensor>;  // output and gradient of qkv, in double precision
+
+struct Case {
+  std::vector<int32_t> lengths;
+  bool packed = true, causal = false;
+  double dropout = 0;
+};
+
+class AttentionKernelsGpuTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const AttentionInput any{
+        torch::zeros({1, 3, 1, 64}, torch::kBFloat16).to(device_), lay_out({1}, true), {}};
+    const std::string why = device_.run([&] { return attention_kernels_refusal(any); });
+    if (!why.empty()) GTEST_SKIP() << "attention's kernels do not run here: " << why;
+  }
+
+  static constexpr int64_t kHeads = 2;
+  struct Problem {
+    Tensor qkv, weights;  // on the CPU, in double precision, values as bf16 has them
+    Rows rows;
+    Dropout dropout;
+    bool causal;
+  };
+  static Problem problem(const Case& c) {
+    torch::manual_seed(5);
+    Problem p;
+    p.rows = lay_out(c.lengths, c.packed, 3);
+    const auto rounded = [](const Tensor& x) { return x.to(torch::kBFloat16).to(torch::kDouble); };
+    p.qkv = rounded(torch::randn({p.rows.positions, 3, kHeads, 64}, torch::kDouble) * 1.5);
+    p.weights = rounded(torch::randn({p.rows.positions, kHeads, 64}, torch::kDouble));
+    p.dropout = {c.dropout, 5, uint64_t{77} << 32 | 13, torch::full({1}, 7, torch::kLong), p.rows.slots};
+    p.causal = c.causal;
+    return p;
+  }
+
+  static Results expected(const Problem& p) {
+    AttentionInput in{p.qkv.detach().clone().requires_grad_(true), p.rows, p.dropout, p.causal};
+    const Tensor out = attention_reference(in);
+    (out * p.weights).sum().backward();
+    return {out.detach(), in.qkv.grad()};
+  }
+
+  Results found(const Problem& p) const {
+    Rows rows = p.rows;
+    for (Tensor* t : {&rows.offsets, &rows.lengths, &rows.slots}) *t = device_.copy(*t);
+    Dropout dropout = p.dropout;
+    dropout.step = device_.copy(dropout.step);
+    dropout.slots = rows.slots;
+    AttentionInput in{device_.copy(p.qkv.to(torch::kBFloat16)).requires_grad_(true), rows, dropout, p.causal};
+    return device_.run([&] {
+      const Tensor out = attention_by_kernels(in);
+      (out * device_.copy(p.weights.to(torch::kBFloat16))).sum().backward();
+      return Results{out.detach().cpu().to(torch::kDouble), in.qkv.grad().cpu().to(torch::kDouble)};
+    });
+  }
+
+  // To bf16's rounding; where all cancels, to that of what did.
+  static void expect_near(const Tensor& x, const Tensor& y, const std::string& what) {
+    const double size = y.norm().item<double>() + 1e-1, largest = y.abs().max().item<double>() + 1e-1;
+    EXPECT_LT((x - y).norm().item<double>(), 1e-2 * size) << what;
+    EXPECT_LT((x - y).abs().max().item<double>(), 2e-2 * largest) << what;
+  }
+  static void expect_equal(const Results& found, const Results& expected) {
+    expect_near(found[0], expected[0], "output");
+    for (int64_t part = 0; part < 3; ++part) {
+      expect_near(found[1].select(1, part), expected[1].select(1, part), fmt::format("gradient {}", part));
+    }
+  }
+
+  TestDevice device_;
+};
+
+TEST_F(AttentionKernelsGpuTest, EqualTheDefinitionInRowsOfAnyLength) {
+  for (const Case& c : {Case{{129, 1, 64, 300}}, Case{{200, 200}, false}, Case{{1}}, Case{{530, 7, 128}}}) {
+    const Problem p = problem(c);
+    expect_equal(found(p), expected(p));
+  }
+}
+
+TEST_F(AttentionKernelsGpuTest, EqualTheDefinitionInTheCausalForm) {
+  const Problem p = problem({{129, 1, 64, 300}, true, true});
+  expect_equal(found(p), expected(p));
+}
+
+TEST_F(AttentionKernelsGpuTest, DropTheWeightsThatTheDefinitionDrops) {
+  for (const Case& c : {Case{{129, 3, 100}, true, false, 0.3}, Case{{270, 40}, true, true, 0.1}}) {
+    const Problem p = problem(c);
+    expect_equal(found(p), expected(p));
+  }
+}
+
+// Later keys matter more, by far. (The gradients of queries are then sums that cancel.)
+TEST_F(AttentionKernelsGpuTest, KeepTheirSumsWhenScoresRise) {
+  Problem p = problem({{256, 190}});
+  const Tensor rise = (torch::arange(446, torch::kDouble) / 64).view({-1, 1, 1});
+  p.qkv.select(1, 0).copy_((p.qkv.select(1, 0).abs() + 0.5).to(torch::kBFloat16));
+  p.qkv.select(1, 1).copy_((p.qkv.select(1, 1) * 0.25 + rise).to(torch::kBFloat16));
+  const Results ours = found(p), theirs = expected(p);
+  expect_near(ours[0], theirs[0], "output");
+  expect_near(ours[1].select(1, 2), theirs[1].select(1, 2), "gradient of v");
+}
+
+TEST_F(AttentionKernelsGpuTest, GiveTheSameBitsTwice) {
+  const Problem p = problem({{300, 90}, true, false, 0.2});
+  const Results first = found(p), second = found(p);
+  EXPECT_TRUE(torch::equal(first[0], second[0]));
+  EXPECT_TRUE(torch::equal(first[1], second[1]));
+}
+
+TEST_F(AttentionKernelsGpuTest, TakeTheRowsOfATailForRows) {
+  Problem p = problem({{100, 60, 50, 50}});
+  const Results all = expected(p);
+  p.rows.count = 2;
+  p.rows.offsets = torch::cat({p.rows.offsets, p.rows.offsets.narrow(0, -1, 1)});  // the last has no position
+  expect_equal(found(p), all);
+}
+
+TEST_F(AttentionKernelsGpuTest, RefuseWhatTheyDoNotKnow) {
+  const Problem p = problem({{20}});
+  device_.run([&] {
+    EXPECT_NE(attention_kernels_refusal({p.qkv, p.rows, {}}), "");
+    EXPECT_NE(attention_kernels_refusal({p.qkv.narrow(3, 0, 32).to(torch::kBFloat16), p.rows, {}}), "");
+    return 0;
+  });
+}
+
+}  // namespace
+}  // namespace lra

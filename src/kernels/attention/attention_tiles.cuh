@@ -1,0 +1,226 @@
+// What the kernels of attention_kernels.h share. A warpgroup has 64 rows of one kind (queries or keys) as
+// left operands in registers and goes over tiles of 64 rows of the other kind in shared memory. Lane 4g + t
+// of warp w has the sums of rows 16w + g and 16w + g + 8, in columns 8n + 2t and 8n + 2t + 1
+// (kernels/rows/mma.cuh).
+#pragma once
+#include <cmath>
+
+#include "base/cuda_start.cuh"
+#include "kernels/attention/attention_kernels_arguments.h"
+#include "kernels/rows/instructions.cuh"
+#include "kernels/rows/mma.cuh"
+#include "kernels/rows/octet.cuh"
+#include "kernels/rows/wgmma.cuh"
+
+namespace lra {
+namespace attention_tiles {
+
+using Bf16 = __nv_bfloat16;
+using Sums = float[8][4];        // [64, 64] of a warpgroup
+using Operand = uint32_t[4][4];  // likewise, in bf16
+
+inline constexpr float kLog2E = 1.44269504088896f;
+inline constexpr uint32_t kAllLanes = 0xffffffffu;
+inline constexpr int kTile = kGroupRows, kWidth = kAttentionWidth;
+inline constexpr int kGroups = 2, kThreads = kGroups * kGroupThreads, kSpan = kGroups * kTile;
+inline constexpr int kBuffers = 3;
+
+__device__ inline int this_lane() { return static_cast<int>(threadIdx.x) % 32; }
+// The first of the lane's two rows among the block's; the other is 8 later.
+__device__ inline int this_row() { return static_cast<int>(threadIdx.x) / 32 * 16 + this_lane() / 4; }
+
+// kSpan positions of a row, for a block of threads.
+struct Span {
+  int row, start, length;  // the row begins at position `start`
+  int first;               // where in the row
+};
+
+// Span p of row b has the number offsets[b] / kSpan + b + p, so that numbers need no table: from one row to
+// the next they rise by at least as many as it has.
+__device__ inline Span find_span(const AttentionData& d, int number) {
+  int low = 0, count = static_cast<int>(d.rows);  // the row is one of low … low + count − 1
+  while (count > 1) {
+    const int step = (count + 31) / 32, ahead = this_lane() * step, row = low + ahead;
+    const bool begun = ahead < count && d.offsets[row] / kSpan + row <= number;
+    const int last = __popc(__ballot_sync(kAllLanes, begun)) - 1;
+    low += last * step;
+    count = min(step, count - last * step);
+  }
+  const int start = d.offsets[low], length = d.offsets[low + 1] - start;
+  return {low, start, length, (number - start / kSpan - low) * kSpan};
+}
+inline unsigned most_spans(const AttentionData& d) {
+  return static_cast<unsigned>(d.positions / kSpan + d.rows);
+}
+
+// ---- two tensors' rows of one head, stage by stage in shared memory ----
+
+struct HeadRows {
+  const Bf16* at;  // the row's first position
+  int64_t pitch;   // from a position to the next
+};
+// Part 0, 1, 2 of qkv: queries, keys, values.
+__device__ inline HeadRows head_rows(const AttentionData& d, const Span& span, int h, int part) {
+  const int64_t pitch = int64_t{3} * d.heads * kWidth;
+  return {static_cast<const Bf16*>(d.qkv) + span.start * pitch + (part * d.heads + h) * kWidth, pitch};
+}
+__device__ inline HeadRows head_rows(const AttentionData& d, const void* out, const Span& span, int h) {
+  const int64_t pitch = int64_t{d.heads} * kWidth;
+  return {static_cast<const Bf16*>(out) + span.start * pitch + h * kWidth, pitch};
+}
+
+template <int kRows>
+struct Stage {
+  Bf16 first[kRows * kWidth], second[kRows * kWidth];
+};
+template <class Ring>
+__device__ inline Ring& shared_ring() {  // tiles lie on boundaries of 1024 bytes
+  unsigned char* memory = dynamic_shared();
+  return *reinterpret_cast<Ring*>(memory + (1024 - reinterpret_cast<uintptr_t>(memory) % 1024) % 1024);
+}
+template <class Ring>
+inline constexpr size_t kRingBytes = sizeof(Ring) + 1024;
+
+// Begins to copy positions from, from + 1, …; zeros beyond the row's end.
+template <int kRows>
+__device__ inline void copy_stage(Stage<kRows>& stage, const HeadRows& first, const HeadRows& second,
+                                  int from, int length) {
+#pragma unroll 1  // addresses computed ahead would take registers that the products need
+  for (int n = static_cast<int>(threadIdx.x); n < kRows * 8; n += kThreads) {
+    const int row = n / 8, column = n % 8 * 8, to = swizzled(row, column), place = from + row;
+    const bool there = place < length;
+    const int64_t at = there ? place : 0;
+    copy_async_or_zero<16>(stage.first + to, first.at + at * first.pitch + column, there);
+    copy_async_or_zero<16>(stage.second + to, second.at + at * second.pitch + column, there);
+  }
+}
+
+// The tile'th 64 rows of a stage.
+template <int kRows>
+__device__ inline GroupTile tile_of(const Bf16 (&rows)[kRows], int tile) {
+  return group_tile(rows + tile * kTile * kWidth);
+}
+
+// ---- registers ----
+
+// The lane's part of the block's rows as a left operand; zeros beyond the row's end.
+__device__ inline void load_operand(Operand& a, const HeadRows& rows, const Span& span) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int place = span.first + this_row() + 8 * r;
+    const bool there = place < span.length;
+    const auto* at =
+        reinterpret_cast<const uint32_t*>(rows.at + (there ? place : 0) * rows.pitch) + this_lane() % 4;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) a[i / 2][i % 2 * 2 + r] = there ? at[i * 4] : 0;
+  }
+}
+
+// Sums times `factor` of the lane's two rows, to where those are of the row's positions.
+__device__ inline void store_sums(const Sums& c, const float (&factor)[2], Bf16* to, int64_t pitch,
+                                  const Span& span) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int place = span.first + this_row() + 8 * r;
+    if (place >= span.length) continue;
+    auto* at = reinterpret_cast<uint32_t*>(to + place * pitch) + this_lane() % 4;
+#pragma unroll
+    for (int n = 0; n < 8; ++n) at[n * 4] = bf16_pair(c[n][2 * r] * factor[r], c[n][2 * r + 1] * factor[r]);
+  }
+}
+
+// The two bfloat16 of a register.
+__device__ inline float low_half(uint32_t pair) { return __uint_as_float(pair << 16); }
+__device__ inline float high_half(uint32_t pair) { return __uint_as_float(pair & 0xffff0000u); }
+
+// Weights out of scores and log-sum-exps, to base 2.
+__device__ inline float weight(float score, float scale, float lse) {
+  return fast_exp2(fmaf(score, scale, -lse));
+}
+
+// The sum, or the largest, of what the four lanes have that share their rows.
+__device__ inline float sum_of_quad(float x) {
+  x += __shfl_xor_sync(kAllLanes, x, 1);
+  return x + __shfl_xor_sync(kAllLanes, x, 2);
+}
+__device__ inline float largest_of_quad(float x) {
+  x = fmaxf(x, __shfl_xor_sync(kAllLanes, x, 1));
+  return fmaxf(x, __shfl_xor_sync(kAllLanes, x, 2));
+}
+
+// ---- dropout ----
+
+// A Philox block has the numbers of 8 neighbouring keys of a query (dropout_attention_position), and a lane
+// two of them: so each lane of those that share blocks computes some, and hands on which weights are kept.
+struct WeightDraw {
+  uint64_t stream, head;
+  uint32_t half_threshold;  // in both halves
+
+  WeightDraw() = default;
+  __device__ WeightDraw(const AttentionData& d, const Span& span, int h)
+      : stream(dropout_stream(d.draw.site, *d.draw.step)),
+        head(dropout_attention_position(d.draw.slots[span.start] >> 24, d.heads, h, 0) / 8),
+        half_threshold(d.draw.rate.threshold / 2 * 0x10001u) {}
+
+  __device__ uint64_t block(int query, int key) const {
+    return head + (static_cast<uint64_t>(query) << 17) + static_cast<uint32_t>(key) / 8;
+  }
+
+  // Bit 4i + k, and 16 further on: whether the two numbers in word k of block i keep their weights. The
+  // threshold is even, so that a number's lowest bit does not matter, and the bit above each of two numbers
+  // in a word says how their differences from it come out.
+  __device__ uint32_t kept(const DropoutKeys& keys, const uint64_t (&blocks)[4]) const {
+    uint32_t bits = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const PhiloxBlock block = draw_block(keys, stream, blocks[i]);
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        const uint32_t over = (block.word[k] >> 1 | 0x80008000u) - half_threshold;
+        bits = bits >> 1 | (over & 0x80008000u);
+      }
+    }
+    return bits;
+  }
+};
+
+// Which weights among sums [queries, keys] are kept: a mask for the pair of bf16 made of c[n][2r], c[n][2r +
+// 1].
+struct KeptOfRows {
+  uint32_t words[4];
+
+  KeptOfRows() = default;
+  // `query`: the lane's first; `key`: the tile's first.
+  __device__ KeptOfRows(const WeightDraw& draw, const DropoutKeys& keys, int query, int key) {
+    const int lane = this_lane(), t = lane % 4;
+    const uint64_t blocks[4] = {draw.block(query, key + 8 * t), draw.block(query, key + 8 * t + 32),
+                                draw.block(query + 8, key + 8 * t), draw.block(query + 8, key + 8 * t + 32)};
+    const uint32_t mine = draw.kept(keys, blocks);
+#pragma unroll
+    for (int n = 0; n < 4; ++n) words[n] = __shfl_sync(kAllLanes, mine, (lane & ~3) + n) >> t;
+  }
+  __device__ uint32_t mask(int n, int r) const {
+    return spread_bits<1, 3>(words[n % 4] << (15 - 4 * (2 * r + n / 4)));
+  }
+};
+
+// The same for sums [keys, queries]; `query`: the tile's first, `key`: the warp's first.
+struct KeptOfColumns {
+  uint32_t words[8];
+
+  KeptOfColumns() = default;
+  __device__ KeptOfColumns(const WeightDraw& draw, const DropoutKeys& keys, int query, int key) {
+    const int lane = this_lane(), g = lane / 4, t = lane % 4, mine_from = query + 8 * g + 2 * t;
+    const uint64_t blocks[4] = {draw.block(mine_from, key), draw.block(mine_from, key + 8),
+                                draw.block(mine_from + 1, key), draw.block(mine_from + 1, key + 8)};
+    const uint32_t mine = draw.kept(keys, blocks);
+#pragma unroll
+    for (int n = 0; n < 8; ++n) {
+      words[n] = __shfl_sync(kAllLanes, mine, 4 * n + t) >> (g % 2 * 16 + g / 2);  // of key g
+    }
+  }
+  __device__ uint32_t mask(int n, int r) const { return spread_bits<0, 1>(words[n] << (7 - 4 * r)); }
+};
+
+}  // namespace attention_tiles
+}  // namespace lra
