@@ -306,10 +306,12 @@ std::vector<KernelTime> kernels_from_json(const Json& kernels) {
 std::vector<BenchRow> run_bench(const std::vector<BenchCase>& cases, const BenchOptions& options,
                                 const std::function<void(const std::vector<BenchRow>&)>& so_far) {
   const torch::Device device = parse_device(options.device);
+  std::vector<std::string> dtypes;
   for (const auto& c : cases) {
     c.sizes.check();
-    dtype_of(c, device);
+    dtypes.push_back(dtype_of(c, device));
   }
+  if (options.peers) compile_peers(cases, dtypes, options, device.str());
   std::vector<BenchRow> rows;
   for (const auto& c : cases) {
     const std::string dtype = dtype_of(c, device);

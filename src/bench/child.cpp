@@ -74,11 +74,12 @@ Child::Child(Child&& other) noexcept
       output_(std::exchange(other.output_, -1)) {}
 
 Child::~Child() {
+  if (process_ >= 0) {
+    kill(process_, SIGTERM);  // before it finds that nobody listens, and says so
+    wait_for(process_);
+  }
   close_end(input_);
   close_end(output_);
-  if (process_ < 0) return;
-  kill(process_, SIGTERM);
-  wait_for(process_);
 }
 
 bool Child::read_line(std::string& line) {

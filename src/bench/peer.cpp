@@ -1,8 +1,11 @@
 #include "bench/peer.h"
 
+#include <algorithm>
+
 #include <ATen/Parallel.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "bench/child.h"
 
 namespace lra {
@@ -134,6 +137,33 @@ std::vector<BenchRow> run_peers(const BenchCase& c, const BenchOptions& options,
     one_by_one(peer);
   }
   return rows;
+}
+
+void compile_peers(const std::vector<BenchCase>& cases, const std::vector<std::string>& dtypes,
+                   const BenchOptions& options, const std::string& device) {
+  std::vector<std::vector<std::string>> commands;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const fs::path script = options.peers_folder / (cases[i].model + ".py");
+    if (cases[i].unfused || !fs::exists(script)) continue;
+    for (const auto& mode : options.peer_modes) {
+      if (mode != "eager")
+        commands.push_back(peer_command(script, cases[i], mode, options, device, dtypes[i]));
+    }
+  }
+  // Those of a single case get ready side by side anyway. A peer compiles with several processes of its own.
+  if (!device.starts_with("cuda") || cases.size() < 2) return;
+  const auto together = std::clamp<size_t>(static_cast<size_t>(at::get_num_threads()) / 2, 1, 8);
+  for (size_t first = 0; first < commands.size(); first += together) {
+    const size_t end = std::min(first + together, commands.size());
+    info("compiling peers, {} to {} of {}", first + 1, end, commands.size());
+    std::vector<Child> children;
+    try {
+      for (size_t i = first; i < end; ++i) children.emplace_back(commands[i]);
+    } catch (const Error&) {
+      return;  // no interpreter
+    }
+    for (auto& child : children) child.says("ready");
+  }
 }
 
 }  // namespace lra

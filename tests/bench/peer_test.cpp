@@ -25,6 +25,18 @@ class PeerTest : public testing::Test {
     return {std::istreambuf_iterator<char>(in), {}};
   }
 
+  void compile(const std::string& script, const std::vector<std::string>& models, const std::string& device) {
+    std::vector<BenchCase> cases;
+    for (const auto& model : models) {
+      folder_.write(model + ".py", "log=" + log().string() + "\nmode=$3\n" + script);
+      cases.emplace_back().model = model;
+    }
+    BenchOptions options;
+    options.peers_folder = folder_.path();
+    options.python = python_;
+    compile_peers(cases, std::vector<std::string>(cases.size(), "fp32"), options, device);
+  }
+
   std::string python_ = "sh";
   const TempDir folder_;
 };
@@ -93,6 +105,24 @@ TEST_F(PeerTest, WhoRunsOutOfMemoryWhenItIsMeasuredIsTriedAlone) {
     )" + kNumbers,
                         "cuda:0");
   EXPECT_EQ(rows[0].ms_median, 2) << rows[0].problem;
+}
+
+TEST_F(PeerTest, ThoseOfSeveralCasesAreCompiledFirstAndEndedWhenReady) {
+  compile("echo $mode >> $log; echo ready; read turn; echo on >> $log", {"linear", "local"}, "cuda:0");
+  EXPECT_EQ(logged(), "compile\ncompile\n");
+}
+
+TEST_F(PeerTest, OneThatCannotBeCompiledIsLeftForLater) {
+  compile("echo $mode >> $log; exit 1", {"linear", "local"}, "cuda:0");
+  EXPECT_EQ(logged(), "compile\ncompile\n");
+  python_ = "/no/such/python";
+  EXPECT_NO_THROW(compile("", {"linear", "local"}, "cuda:0"));
+}
+
+TEST_F(PeerTest, ThoseOfOneCaseOrOfACpuAreNotCompiledBeforehand) {
+  compile("echo $mode >> $log", {"linear"}, "cuda:0");
+  compile("echo $mode >> $log", {"linear", "local"}, "cpu");
+  EXPECT_EQ(logged(), "");
 }
 
 }  // namespace
