@@ -37,10 +37,10 @@ void start_kernel(void (*kernel)(Parameters...), const Launch& on, Arguments&&..
   kernel<<<on.grid, on.block, on.shared_bytes, on.stream>>>(std::forward<Arguments>(arguments)...);
 }
 
-// The block's dynamic shared memory, on a boundary of 128 bytes.
-template <class T = unsigned char>
+// The block's dynamic shared memory; a source file's kernels all have it on the same boundary.
+template <class T = unsigned char, int kBoundary = 128>
 __device__ inline T* dynamic_shared() {
-  extern __shared__ __align__(128) unsigned char lra_dynamic_shared[];
+  extern __shared__ __align__(kBoundary) unsigned char lra_dynamic_shared[];
   return reinterpret_cast<T*>(lra_dynamic_shared);
 }
 

@@ -170,7 +170,7 @@ class Block {
     worker.poison(launch);
     if (start.shared_bytes > 0) {
       void* memory = nullptr;
-      if (posix_memalign(&memory, 128, start.shared_bytes)) throw std::bad_alloc();
+      if (posix_memalign(&memory, 1024, start.shared_bytes)) throw std::bad_alloc();
       shared_.reset(static_cast<unsigned char*>(memory));
       std::memset(shared_.get(), 0xff, start.shared_bytes);
     }

@@ -285,8 +285,9 @@ std::string attention_implementation(const torch::Device& device, torch::Dtype t
                                      double dropout) {
   if (device.is_cpu()) return "lra: blocked, fused with counter dropout, no L×L tensor";
   const std::string library = attention_library_name(type, full, dropout);
-  return attention_kernels_serve(type, dropout) ? "lra for heads of 64, counter dropout; else " + library
-                                                : library;
+  return attention_kernels_serve(type, dropout)
+             ? "lra for heads of up to 64, counter dropout; else " + library
+             : library;
 }
 
 }  // namespace lra

@@ -29,9 +29,10 @@ __device__ inline uint32_t score_gradients(const float (&a)[2], const float (&d_
 
 struct QueryRing {
   Stage<kStageRows> stages[kBuffers];  // keys and values
+  WeightDraw draw;
 };
 
-template <bool kDrops>
+template <int kWidth, bool kDrops>
 __global__ void __launch_bounds__(kThreads, 1)
     attention_query_kernel(AttentionData d, const Bf16* out, const Bf16* d_out, const float* lse,
                            float* delta, Bf16* d_qkv, DropoutKeys dropout) {
@@ -40,10 +41,10 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int h = static_cast<int>(blockIdx.y), query = span.first + this_row();
   const int end = d.causal ? min(span.length, span.first + kSpan) : span.length;  // of the keys
   const int tiles = (end + kTile - 1) / kTile, stages = (end + kStageRows - 1) / kStageRows;
-  auto& ring = shared_ring<QueryRing>();
-  const HeadRows k = head_rows(d, span, h, 1), v = head_rows(d, span, h, 2);
+  auto& ring = *dynamic_shared<QueryRing, 1024>();
+  const HeadRows k = head_rows(d, d.qkv, 3, 1, span, h), v = head_rows(d, d.qkv, 3, 2, span, h);
   const auto begin_stage = [&](int stage) {
-    copy_stage(ring.stages[stage % kBuffers], k, v, stage * kStageRows, span.length);
+    copy_stage<kWidth>(ring.stages[stage % kBuffers], k, v, stage * kStageRows, span.length);
     copy_async_commit();
   };
   const auto enter_stage = [&](int stage) {
@@ -54,17 +55,17 @@ __global__ void __launch_bounds__(kThreads, 1)
   };
 
   begin_stage(0);
-  WeightDraw draw;
-  if constexpr (kDrops) draw = WeightDraw(d, span, h);
-  Operand q, d_o, d_s;
-  load_operand(q, head_rows(d, span, h, 0), span);
-  load_operand(d_o, head_rows(d, d_out, span, h), span);
+  if (kDrops && threadIdx.x == 0) ring.draw = WeightDraw(d, span, h);
+  Operand<kWidth> q, d_o;
+  Weights d_s;
+  load_operand(q, head_rows(d, d.qkv, 3, 0, span, h), span);
+  load_operand(d_o, head_rows(d, d_out, 1, 0, span, h), span);
   float origin[2] = {0, 0}, mean[2] = {0, 0};  // lse and δ of the lane's queries
   {
-    Operand o;
-    load_operand(o, head_rows(d, out, span, h), span);
+    Operand<kWidth> o;
+    load_operand(o, head_rows(d, out, 1, 0, span, h), span);
 #pragma unroll
-    for (int i = 0; i < 16; ++i) {
+    for (int i = 0; i < kWidth / 4; ++i) {
       mean[i % 2] += low_half(o[i / 4][i % 4]) * low_half(d_o[i / 4][i % 4]) +
                      high_half(o[i / 4][i % 4]) * high_half(d_o[i / 4][i % 4]);
     }
@@ -78,7 +79,8 @@ __global__ void __launch_bounds__(kThreads, 1)
     if (this_lane() % 4 == 0) delta[at] = mean[r];
   }
 
-  Sums s = {}, d_a = {}, d_q = {};
+  Scores s = {}, d_a = {};
+  Sums<kWidth> d_q = {};
   const float scale = d.scale * kLog2E, kept_scale = kDrops ? d.draw.rate.scale : 1;
   const auto begin_scores = [&](int tile) {
     if (tile % kStageTiles == 0) enter_stage(tile / kStageTiles);
@@ -93,7 +95,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   for (int tile = 0;;) {
     const int key = tile * kTile;
     KeptOfRows kept;
-    if constexpr (kDrops) kept = KeptOfRows(draw, dropout, query, key);
+    if constexpr (kDrops) kept = KeptOfRows(ring.draw, dropout, query, key);
     group_wait<0>(s, d_a, d_q);
     if (key + kTile > (d.causal ? min(end, span.first + 1) : end)) {
 #pragma unroll
@@ -119,18 +121,18 @@ __global__ void __launch_bounds__(kThreads, 1)
     begin_scores(tile);
   }
   group_wait<0>(d_q);
-  const HeadRows to = head_rows(d, span, h, 0);
-  store_sums(d_q, {d.scale, d.scale}, d_qkv + (to.at - static_cast<const Bf16*>(d.qkv)), to.pitch, span);
+  store_sums(d_q, {d.scale, d.scale}, head_rows(d, d_qkv, 3, 0, span, h), span);
 }
 
 // ---- by keys ----
 
 struct KeyRing {
   Stage<kStageRows> stages[kBuffers];  // queries and dO
+  WeightDraw draw;
   float lse[kBuffers][kStageRows], delta[kBuffers][kStageRows];
 };
 
-template <bool kDrops>
+template <int kWidth, bool kDrops>
 __global__ void __launch_bounds__(kThreads, 1)
     attention_key_kernel(AttentionData d, const Bf16* d_out, const float* lse, const float* delta,
                          Bf16* d_qkv, DropoutKeys dropout) {
@@ -139,11 +141,11 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int h = static_cast<int>(blockIdx.y), key = span.first + this_row();
   const int first = d.causal ? span.first / kStageRows * kStageTiles : 0,  // of the tiles of queries
       tiles = (span.length + kTile - 1) / kTile, stages = (span.length + kStageRows - 1) / kStageRows;
-  auto& ring = shared_ring<KeyRing>();
-  const HeadRows q = head_rows(d, span, h, 0), d_o = head_rows(d, d_out, span, h);
+  auto& ring = *dynamic_shared<KeyRing, 1024>();
+  const HeadRows q = head_rows(d, d.qkv, 3, 0, span, h), d_o = head_rows(d, d_out, 1, 0, span, h);
   const auto begin_stage = [&](int stage) {
     const int buffer = stage % kBuffers, from = stage * kStageRows;
-    copy_stage(ring.stages[buffer], q, d_o, from, span.length);
+    copy_stage<kWidth>(ring.stages[buffer], q, d_o, from, span.length);
     // Beyond the row's end dO is 0, and weights count for nothing.
     for (int i = static_cast<int>(threadIdx.x); i < kStageRows; i += kThreads) {
       const bool there = from + i < span.length;
@@ -161,12 +163,13 @@ __global__ void __launch_bounds__(kThreads, 1)
   };
 
   begin_stage(first / kStageTiles);
-  WeightDraw draw;
-  if constexpr (kDrops) draw = WeightDraw(d, span, h);
-  Operand k, v, weights, d_s;
-  load_operand(k, head_rows(d, span, h, 1), span);
-  load_operand(v, head_rows(d, span, h, 2), span);
-  Sums s = {}, d_a = {}, d_k = {}, d_v = {};
+  if (kDrops && threadIdx.x == 0) ring.draw = WeightDraw(d, span, h);
+  Operand<kWidth> k, v;
+  Weights weights, d_s;
+  load_operand(k, head_rows(d, d.qkv, 3, 1, span, h), span);
+  load_operand(v, head_rows(d, d.qkv, 3, 2, span, h), span);
+  Scores s = {}, d_a = {};
+  Sums<kWidth> d_k = {}, d_v = {};
   const float scale = d.scale * kLog2E, kept_scale = kDrops ? d.draw.rate.scale : 1;
   const auto begin_scores = [&](int tile) {
     if (tile % kStageTiles == 0) enter_stage(tile / kStageTiles);
@@ -181,7 +184,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   for (int tile = first;;) {
     const int query = tile * kTile, buffer = tile / kStageTiles % kBuffers;
     KeptOfColumns kept;
-    if constexpr (kDrops) kept = KeptOfColumns(draw, dropout, query, key - this_lane() / 4);
+    if constexpr (kDrops) kept = KeptOfColumns(ring.draw, dropout, query, key - this_lane() / 4);
     group_wait<0>(s, d_a, d_k, d_v);
     if (d.causal && query < span.first + kSpan) {
 #pragma unroll
@@ -213,27 +216,26 @@ __global__ void __launch_bounds__(kThreads, 1)
     begin_scores(tile);
   }
   group_wait<0>(d_k, d_v);
-  const auto store = [&](const Sums& sums, float factor, int part) {
-    const HeadRows to = head_rows(d, span, h, part);
-    store_sums(sums, {factor, factor}, d_qkv + (to.at - static_cast<const Bf16*>(d.qkv)), to.pitch, span);
-  };
-  store(d_k, d.scale, 1);
-  store(d_v, kept_scale, 2);
+  store_sums(d_k, {d.scale, d.scale}, head_rows(d, d_qkv, 3, 1, span, h), span);
+  store_sums(d_v, {kept_scale, kept_scale}, head_rows(d, d_qkv, 3, 2, span, h), span);
 }
 
 int backward_launch(const AttentionBackwardArguments& a, CudaStream s) {
   const AttentionData& d = a.data;
   if (d.positions == 0) return 0;
-  const bool drops = d.draw.rate.threshold > 0;
   const auto stream = static_cast<cudaStream_t>(s);
   const dim3 grid(most_spans(d), static_cast<unsigned>(d.heads));
   const auto *out = static_cast<const Bf16*>(a.out), *d_out = static_cast<const Bf16*>(a.d_out);
   auto* d_qkv = static_cast<Bf16*>(a.d_qkv);
   const DropoutKeys keys = dropout_keys(d.draw);
-  start_kernel(drops ? attention_query_kernel<true> : attention_query_kernel<false>,
-               {grid, kThreads, stream, kRingBytes<QueryRing>}, d, out, d_out, a.lse, a.delta, d_qkv, keys);
-  start_kernel(drops ? attention_key_kernel<true> : attention_key_kernel<false>,
-               {grid, kThreads, stream, kRingBytes<KeyRing>}, d, d_out, a.lse, a.delta, d_qkv, keys);
+  choose_attention_kernel(d, [&](auto width, auto drops) {
+    constexpr int kWidth = decltype(width)::value;
+    constexpr bool kDrops = decltype(drops)::value;
+    start_kernel(attention_query_kernel<kWidth, kDrops>, {grid, kThreads, stream, sizeof(QueryRing)}, d, out,
+                 d_out, a.lse, a.delta, d_qkv, keys);
+    start_kernel(attention_key_kernel<kWidth, kDrops>, {grid, kThreads, stream, sizeof(KeyRing)}, d, d_out,
+                 a.lse, a.delta, d_qkv, keys);
+  });
   return cudaGetLastError();
 }
 

@@ -17,9 +17,10 @@ constexpr int kStageRows = 128;
 
 struct Ring {
   Stage<kStageRows> stages[kBuffers];
+  WeightDraw draw;
 };
 
-template <bool kDrops>
+template <int kWidth, bool kDrops>
 __global__ void __launch_bounds__(kThreads, 2)
     attention_forward_kernel(AttentionData d, Bf16* out, float* lse, DropoutKeys dropout) {
   const Span span = find_span(d, static_cast<int>(blockIdx.x));
@@ -27,10 +28,10 @@ __global__ void __launch_bounds__(kThreads, 2)
   const int h = static_cast<int>(blockIdx.y), query = span.first + this_row();
   const int end = d.causal ? min(span.length, span.first + kSpan) : span.length;  // of the keys
   const int tiles = (end + kTile - 1) / kTile, stages = (end + kStageRows - 1) / kStageRows;
-  auto& ring = shared_ring<Ring>();
-  const HeadRows k = head_rows(d, span, h, 1), v = head_rows(d, span, h, 2);
+  auto& ring = *dynamic_shared<Ring, 1024>();
+  const HeadRows k = head_rows(d, d.qkv, 3, 1, span, h), v = head_rows(d, d.qkv, 3, 2, span, h);
   const auto begin_stage = [&](int stage) {
-    copy_stage(ring.stages[stage % kBuffers], k, v, stage * kStageRows, span.length);
+    copy_stage<kWidth>(ring.stages[stage % kBuffers], k, v, stage * kStageRows, span.length);
     copy_async_commit();
   };
   // Two stages back nobody reads any more, so that its buffer takes the next.
@@ -42,11 +43,12 @@ __global__ void __launch_bounds__(kThreads, 2)
   };
 
   begin_stage(0);
-  WeightDraw draw;
-  if constexpr (kDrops) draw = WeightDraw(d, span, h);
-  Operand q, weights;
-  load_operand(q, head_rows(d, span, h, 0), span);
-  Sums s = {}, o = {};
+  if (kDrops && threadIdx.x == 0) ring.draw = WeightDraw(d, span, h);
+  Operand<kWidth> q;
+  Weights weights;
+  load_operand(q, head_rows(d, d.qkv, 3, 0, span, h), span);
+  Scores s = {};
+  Sums<kWidth> o = {};
   float most[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
   const float scale = d.scale * kLog2E;
   const auto begin_scores = [&](int tile) {
@@ -61,7 +63,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   for (int tile = 0;;) {
     const int key = tile * kTile;
     KeptOfRows kept;
-    if constexpr (kDrops) kept = KeptOfRows(draw, dropout, query, key);
+    if constexpr (kDrops) kept = KeptOfRows(ring.draw, dropout, query, key);
     group_wait<0>(s, o);
     if (key + kTile > (d.causal ? min(end, span.first + 1) : end)) {
 #pragma unroll
@@ -82,7 +84,7 @@ __global__ void __launch_bounds__(kThreads, 2)
         most[r] = largest[r];
         sum[r] *= factor;
 #pragma unroll
-        for (int i = 0; i < 16; ++i) o[i / 2][2 * r + i % 2] *= factor;
+        for (int i = 0; i < kWidth / 4; ++i) o[i / 2][2 * r + i % 2] *= factor;
       }
     }
     const float origin[2] = {most[0] * scale, most[1] * scale};
@@ -117,18 +119,18 @@ __global__ void __launch_bounds__(kThreads, 2)
       lse[h * d.positions + span.start + place] = most[r] * scale + log2f(sum[r]);
     }
   }
-  const HeadRows to = head_rows(d, out, span, h);
-  store_sums(o, factor, const_cast<Bf16*>(to.at), to.pitch, span);
+  store_sums(o, factor, head_rows(d, out, 1, 0, span, h), span);
 }
 
 int forward_launch(const AttentionForwardArguments& a, CudaStream stream) {
   const AttentionData& d = a.data;
   if (d.positions == 0) return 0;
-  const bool drops = d.draw.rate.threshold > 0;
-  start_kernel(drops ? attention_forward_kernel<true> : attention_forward_kernel<false>,
-               {dim3(most_spans(d), static_cast<unsigned>(d.heads)), kThreads,
-                static_cast<cudaStream_t>(stream), kRingBytes<Ring>},
-               d, static_cast<Bf16*>(a.out), a.lse, dropout_keys(d.draw));
+  const dim3 grid(most_spans(d), static_cast<unsigned>(d.heads));
+  choose_attention_kernel(d, [&](auto width, auto drops) {
+    start_kernel(attention_forward_kernel<decltype(width)::value, decltype(drops)::value>,
+                 {grid, kThreads, static_cast<cudaStream_t>(stream), sizeof(Ring)}, d,
+                 static_cast<Bf16*>(a.out), a.lse, dropout_keys(d.draw));
+  });
   return cudaGetLastError();
 }
 

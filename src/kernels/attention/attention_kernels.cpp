@@ -28,7 +28,8 @@ AttentionData data_of(const Tensor& qkv, const Rows& rows, const Dropout& dropou
   d.positions = qkv.size(0);
   d.rows = rows.offsets.size(0) - 1;
   d.heads = static_cast<int32_t>(qkv.size(2));
-  d.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(kAttentionWidth)));
+  d.width = static_cast<int32_t>(qkv.size(3));
+  d.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(d.width)));
   d.causal = causal;
   d.draw = dropout.draw();
   return d;
@@ -40,7 +41,7 @@ class KernelAttention : public torch::autograd::Function<KernelAttention> {
                         const Dropout& dropout, bool causal) {
     const Tensor qkv = aligned(stacked);
     const int64_t T = qkv.size(0), H = qkv.size(2);
-    const Tensor out = torch::empty({T, H, kAttentionWidth}, qkv.options()),
+    const Tensor out = torch::empty({T, H, qkv.size(3)}, qkv.options()),
                  lse = torch::empty({H, T}, qkv.options().dtype(torch::kFloat));
     launch(attention_forward_cuda,
            {data_of(qkv, rows, dropout, causal), out.mutable_data_ptr(), lse.mutable_data_ptr<float>()},
@@ -72,7 +73,9 @@ class KernelAttention : public torch::autograd::Function<KernelAttention> {
 
 std::string attention_kernels_refusal(const AttentionInput& in) {
   if (!on_device(in.qkv) || in.qkv.scalar_type() != torch::kBFloat16) return "they are for bf16 on a GPU";
-  if (in.qkv.size(3) != kAttentionWidth) return fmt::format("they are for heads of {}", kAttentionWidth);
+  if (in.qkv.size(3) % 8 != 0 || in.qkv.size(3) > kAttentionWidest) {
+    return fmt::format("they are for heads of 8, 16, … {}", kAttentionWidest);
+  }
   if (in.rows.pitch > 0 && !in.rows.full) return "they are for rows without padding";
   if (in.rows.longest >= int64_t{1} << 20) return "dropout's counters end at 2^20 positions";
   if (!run_here()) return "they need a Hopper GPU";

@@ -1,7 +1,7 @@
-// Attention over rows by kernels of ours (attention.h): bf16, heads of 64, on Hopper's tensor cores. Their
-// dropout is drawn from the counters that the CPU draws from (kernels/dropout/bits.h), so that the weights
-// which are dropped are the same on both; two runs give the same bits. What is passed from the forward to the
-// backward pass: the output and the log-sum-exp.
+// Attention over rows by kernels of ours (attention.h): bf16, heads of up to 64, on Hopper's tensor cores.
+// Their dropout is drawn from the counters that the CPU draws from (kernels/dropout/bits.h), so that the
+// weights which are dropped are the same on both; two runs give the same bits. What is passed from the
+// forward to the backward pass: the output and the log-sum-exp.
 #pragma once
 #include <string>
 
@@ -18,6 +18,6 @@ Tensor attention_by_kernels(const AttentionInput& input);
 // Whether they are what `attention` takes: where weights are dropped, which no library does as exactly or in
 // the same places (attention_library.h).
 bool attention_kernels_serve(const AttentionInput& input);
-bool attention_kernels_serve(torch::Dtype type, double dropout);  // on this device, heads of 64
+bool attention_kernels_serve(torch::Dtype type, double dropout);  // on this device
 
 }  // namespace lra

@@ -7,13 +7,13 @@
 
 namespace lra {
 
-inline constexpr int kAttentionWidth = 64;  // of a head
+inline constexpr int64_t kAttentionWidest = 64;  // of heads; multiples of 8
 
 struct AttentionData {
-  const void* qkv;         // [T, 3, H, 64]
+  const void* qkv;         // [T, 3, H, P]
   const int32_t* offsets;  // [rows + 1]: every position is one of a row
   int64_t positions, rows;
-  int32_t heads;
+  int32_t heads, width;
   float scale;
   bool causal;
   DropoutDraw draw;
@@ -21,7 +21,7 @@ struct AttentionData {
 
 struct AttentionForwardArguments {
   AttentionData data;
-  void* out;   // [T, H, 64]
+  void* out;   // [T, H, P]
   float* lse;  // [H, T], to base 2
 };
 struct AttentionBackwardArguments {

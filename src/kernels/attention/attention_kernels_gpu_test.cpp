@@ -13,6 +13,7 @@ struct Case {
   std::vector<int32_t> lengths;
   bool packed = true, causal = false;
   double dropout = 0;
+  int64_t width = 64;
 };
 
 class AttentionKernelsGpuTest : public testing::Test {
@@ -36,8 +37,8 @@ class AttentionKernelsGpuTest : public testing::Test {
     Problem p;
     p.rows = lay_out(c.lengths, c.packed, 3);
     const auto rounded = [](const Tensor& x) { return x.to(torch::kBFloat16).to(torch::kDouble); };
-    p.qkv = rounded(torch::randn({p.rows.positions, 3, kHeads, 64}, torch::kDouble) * 1.5);
-    p.weights = rounded(torch::randn({p.rows.positions, kHeads, 64}, torch::kDouble));
+    p.qkv = rounded(torch::randn({p.rows.positions, 3, kHeads, c.width}, torch::kDouble) * 1.5);
+    p.weights = rounded(torch::randn({p.rows.positions, kHeads, c.width}, torch::kDouble));
     p.dropout = {c.dropout, 5, uint64_t{77} << 32 | 13, torch::full({1}, 7, torch::kLong), p.rows.slots};
     p.causal = c.causal;
     return p;
@@ -99,6 +100,14 @@ TEST_F(AttentionKernelsGpuTest, DropTheWeightsThatTheDefinitionDrops) {
   }
 }
 
+TEST_F(AttentionKernelsGpuTest, EqualTheDefinitionForHeadsOfAnyWidth) {
+  for (const int64_t width : {8, 16, 24, 32, 40, 48, 56}) {
+    SCOPED_TRACE(width);
+    const Problem p = problem({{129, 70}, true, false, width % 16 == 0 ? 0.2 : 0.0, width});
+    expect_equal(found(p), expected(p));
+  }
+}
+
 // Later keys matter more, by far. (The gradients of queries are then sums that cancel.)
 TEST_F(AttentionKernelsGpuTest, KeepTheirSumsWhenScoresRise) {
   Problem p = problem({{256, 190}});
@@ -129,7 +138,8 @@ TEST_F(AttentionKernelsGpuTest, RefuseWhatTheyDoNotKnow) {
   const Problem p = problem({{20}});
   device_.run([&] {
     EXPECT_NE(attention_kernels_refusal({p.qkv, p.rows, {}}), "");
-    EXPECT_NE(attention_kernels_refusal({p.qkv.narrow(3, 0, 32).to(torch::kBFloat16), p.rows, {}}), "");
+    EXPECT_NE(attention_kernels_refusal({p.qkv.narrow(3, 0, 30).to(torch::kBFloat16), p.rows, {}}), "");
+    EXPECT_NE(attention_kernels_refusal({torch::zeros({20, 3, 2, 72}, torch::kBFloat16), p.rows, {}}), "");
     return 0;
   });
 }

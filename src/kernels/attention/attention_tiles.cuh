@@ -4,6 +4,7 @@
 // (kernels/rows/mma.cuh).
 #pragma once
 #include <cmath>
+#include <type_traits>
 
 #include "base/cuda_start.cuh"
 #include "kernels/attention/attention_kernels_arguments.h"
@@ -16,12 +17,16 @@ namespace lra {
 namespace attention_tiles {
 
 using Bf16 = __nv_bfloat16;
-using Sums = float[8][4];        // [64, 64] of a warpgroup
-using Operand = uint32_t[4][4];  // likewise, in bf16
+using Scores = float[8][4];      // [64, 64] of a warpgroup
+using Weights = uint32_t[4][4];  // likewise, in bf16
+template <int kWidth>            // of heads, rounded up: columns beyond it are 0
+using Sums = float[kWidth / 8][4];
+template <int kWidth>
+using Operand = uint32_t[kWidth / 16][4];
 
 inline constexpr float kLog2E = 1.44269504088896f;
 inline constexpr uint32_t kAllLanes = 0xffffffffu;
-inline constexpr int kTile = kGroupRows, kWidth = kAttentionWidth;
+inline constexpr int kTile = kGroupRows, kTileWidth = 64;
 inline constexpr int kGroups = 2, kThreads = kGroups * kGroupThreads, kSpan = kGroups * kTile;
 inline constexpr int kBuffers = 3;
 
@@ -56,55 +61,48 @@ inline unsigned most_spans(const AttentionData& d) {
 // ---- two tensors' rows of one head, stage by stage in shared memory ----
 
 struct HeadRows {
-  const Bf16* at;  // the row's first position
-  int64_t pitch;   // from a position to the next
+  Bf16* at;       // the row's first position
+  int64_t pitch;  // from a position to the next
+  int width;
 };
-// Part 0, 1, 2 of qkv: queries, keys, values.
-__device__ inline HeadRows head_rows(const AttentionData& d, const Span& span, int h, int part) {
-  const int64_t pitch = int64_t{3} * d.heads * kWidth;
-  return {static_cast<const Bf16*>(d.qkv) + span.start * pitch + (part * d.heads + h) * kWidth, pitch};
-}
-__device__ inline HeadRows head_rows(const AttentionData& d, const void* out, const Span& span, int h) {
-  const int64_t pitch = int64_t{d.heads} * kWidth;
-  return {static_cast<const Bf16*>(out) + span.start * pitch + h * kWidth, pitch};
+// Of a tensor [T, parts, H, P]; it is as writable as it was.
+__device__ inline HeadRows head_rows(const AttentionData& d, const void* tensor, int parts, int part,
+                                     const Span& span, int h) {
+  const int64_t pitch = int64_t{parts} * d.heads * d.width;
+  auto* at = static_cast<Bf16*>(const_cast<void*>(tensor));
+  return {at + span.start * pitch + (part * d.heads + h) * d.width, pitch, d.width};
 }
 
 template <int kRows>
 struct Stage {
-  Bf16 first[kRows * kWidth], second[kRows * kWidth];
+  Bf16 first[kRows * kTileWidth], second[kRows * kTileWidth];
 };
-template <class Ring>
-__device__ inline Ring& shared_ring() {  // tiles lie on boundaries of 1024 bytes
-  unsigned char* memory = dynamic_shared();
-  return *reinterpret_cast<Ring*>(memory + (1024 - reinterpret_cast<uintptr_t>(memory) % 1024) % 1024);
-}
-template <class Ring>
-inline constexpr size_t kRingBytes = sizeof(Ring) + 1024;
-
 // Begins to copy positions from, from + 1, …; zeros beyond the row's end.
-template <int kRows>
+template <int kWidth, int kRows>
 __device__ inline void copy_stage(Stage<kRows>& stage, const HeadRows& first, const HeadRows& second,
                                   int from, int length) {
+  constexpr int kPieces = kWidth / 8;
 #pragma unroll 1  // addresses computed ahead would take registers that the products need
-  for (int n = static_cast<int>(threadIdx.x); n < kRows * 8; n += kThreads) {
-    const int row = n / 8, column = n % 8 * 8, to = swizzled(row, column), place = from + row;
-    const bool there = place < length;
-    const int64_t at = there ? place : 0;
-    copy_async_or_zero<16>(stage.first + to, first.at + at * first.pitch + column, there);
-    copy_async_or_zero<16>(stage.second + to, second.at + at * second.pitch + column, there);
+  for (int n = static_cast<int>(threadIdx.x); n < kRows * kPieces; n += kThreads) {
+    const int row = n / kPieces, column = n % kPieces * 8, to = swizzled(row, column), place = from + row;
+    const bool there = place < length && column < first.width;
+    const int64_t at = there ? place : 0, aside = there ? column : 0;
+    copy_async_or_zero<16>(stage.first + to, first.at + at * first.pitch + aside, there);
+    copy_async_or_zero<16>(stage.second + to, second.at + at * second.pitch + aside, there);
   }
 }
 
 // The tile'th 64 rows of a stage.
 template <int kRows>
 __device__ inline GroupTile tile_of(const Bf16 (&rows)[kRows], int tile) {
-  return group_tile(rows + tile * kTile * kWidth);
+  return group_tile(rows + tile * kTile * kTileWidth);
 }
 
 // ---- registers ----
 
 // The lane's part of the block's rows as a left operand; zeros beyond the row's end.
-__device__ inline void load_operand(Operand& a, const HeadRows& rows, const Span& span) {
+template <int kSteps>
+__device__ inline void load_operand(uint32_t (&a)[kSteps][4], const HeadRows& rows, const Span& span) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int place = span.first + this_row() + 8 * r;
@@ -112,20 +110,25 @@ __device__ inline void load_operand(Operand& a, const HeadRows& rows, const Span
     const auto* at =
         reinterpret_cast<const uint32_t*>(rows.at + (there ? place : 0) * rows.pitch) + this_lane() % 4;
 #pragma unroll
-    for (int i = 0; i < 8; ++i) a[i / 2][i % 2 * 2 + r] = there ? at[i * 4] : 0;
+    for (int i = 0; i < 2 * kSteps; ++i) {
+      a[i / 2][i % 2 * 2 + r] = there && i * 8 < rows.width ? at[i * 4] : 0;
+    }
   }
 }
 
 // Sums times `factor` of the lane's two rows, to where those are of the row's positions.
-__device__ inline void store_sums(const Sums& c, const float (&factor)[2], Bf16* to, int64_t pitch,
+template <int kColumns>
+__device__ inline void store_sums(const float (&c)[kColumns][4], const float (&factor)[2], const HeadRows& to,
                                   const Span& span) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int place = span.first + this_row() + 8 * r;
     if (place >= span.length) continue;
-    auto* at = reinterpret_cast<uint32_t*>(to + place * pitch) + this_lane() % 4;
+    auto* at = reinterpret_cast<uint32_t*>(to.at + place * to.pitch) + this_lane() % 4;
 #pragma unroll
-    for (int n = 0; n < 8; ++n) at[n * 4] = bf16_pair(c[n][2 * r] * factor[r], c[n][2 * r + 1] * factor[r]);
+    for (int n = 0; n < kColumns; ++n) {
+      if (n * 8 < to.width) at[n * 4] = bf16_pair(c[n][2 * r] * factor[r], c[n][2 * r + 1] * factor[r]);
+    }
   }
 }
 
@@ -166,14 +169,15 @@ struct WeightDraw {
     return head + (static_cast<uint64_t>(query) << 17) + static_cast<uint32_t>(key) / 8;
   }
 
-  // Bit 4i + k, and 16 further on: whether the two numbers in word k of block i keep their weights. The
+  // Bit 4i + k, and 16 further on: whether the two numbers in word k of block_of(i) keep their weights. The
   // threshold is even, so that a number's lowest bit does not matter, and the bit above each of two numbers
   // in a word says how their differences from it come out.
-  __device__ uint32_t kept(const DropoutKeys& keys, const uint64_t (&blocks)[4]) const {
+  template <class Block>
+  __device__ uint32_t kept(const DropoutKeys& keys, const Block& block_of) const {
     uint32_t bits = 0;
-#pragma unroll
+#pragma unroll 1  // several at a time would take registers that the products need
     for (int i = 0; i < 4; ++i) {
-      const PhiloxBlock block = draw_block(keys, stream, blocks[i]);
+      const PhiloxBlock block = draw_block(keys, stream, block_of(i));
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
         const uint32_t over = (block.word[k] >> 1 | 0x80008000u) - half_threshold;
@@ -193,9 +197,8 @@ struct KeptOfRows {
   // `query`: the lane's first; `key`: the tile's first.
   __device__ KeptOfRows(const WeightDraw& draw, const DropoutKeys& keys, int query, int key) {
     const int lane = this_lane(), t = lane % 4;
-    const uint64_t blocks[4] = {draw.block(query, key + 8 * t), draw.block(query, key + 8 * t + 32),
-                                draw.block(query + 8, key + 8 * t), draw.block(query + 8, key + 8 * t + 32)};
-    const uint32_t mine = draw.kept(keys, blocks);
+    const uint32_t mine =
+        draw.kept(keys, [&](int i) { return draw.block(query + i / 2 * 8, key + 8 * t + i % 2 * 32); });
 #pragma unroll
     for (int n = 0; n < 4; ++n) words[n] = __shfl_sync(kAllLanes, mine, (lane & ~3) + n) >> t;
   }
@@ -211,9 +214,8 @@ struct KeptOfColumns {
   KeptOfColumns() = default;
   __device__ KeptOfColumns(const WeightDraw& draw, const DropoutKeys& keys, int query, int key) {
     const int lane = this_lane(), g = lane / 4, t = lane % 4, mine_from = query + 8 * g + 2 * t;
-    const uint64_t blocks[4] = {draw.block(mine_from, key), draw.block(mine_from, key + 8),
-                                draw.block(mine_from + 1, key), draw.block(mine_from + 1, key + 8)};
-    const uint32_t mine = draw.kept(keys, blocks);
+    const uint32_t mine =
+        draw.kept(keys, [&](int i) { return draw.block(mine_from + i / 2, key + i % 2 * 8); });
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
       words[n] = __shfl_sync(kAllLanes, mine, 4 * n + t) >> (g % 2 * 16 + g / 2);  // of key g
@@ -221,6 +223,18 @@ struct KeptOfColumns {
   }
   __device__ uint32_t mask(int n, int r) const { return spread_bits<0, 1>(words[n] << (7 - 4 * r)); }
 };
+
+// Calls f(std::integral_constant<int, kWidth>, std::bool_constant<drops>).
+template <class F>
+void choose_attention_kernel(const AttentionData& d, const F& f) {
+  const auto with_width = [&](auto width) {
+    d.draw.rate.threshold > 0 ? f(width, std::true_type()) : f(width, std::false_type());
+  };
+  if (d.width <= 16) return with_width(std::integral_constant<int, 16>());
+  if (d.width <= 32) return with_width(std::integral_constant<int, 32>());
+  if (d.width <= 48) return with_width(std::integral_constant<int, 48>());
+  with_width(std::integral_constant<int, 64>());
+}
 
 }  // namespace attention_tiles
 }  // namespace lra

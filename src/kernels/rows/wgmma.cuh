@@ -1,6 +1,6 @@
-// Hopper's tensor cores, warpgroup by warpgroup (128 threads): products [64, 16]·[16, 64] of bfloat16, summed
-// in float, that go on while the threads do. All of a warpgroup must come to each of these together.
-// tests/emulated has a header of the same name that does the same on a CPU.
+// Hopper's tensor cores, warpgroup by warpgroup (128 threads): products [64, 16]·[16, 64] of bfloat16, or of
+// fewer columns, summed in float, that go on while the threads do. All of a warpgroup must come to each of
+// these together. tests/emulated has a header of the same name that does the same on a CPU.
 //
 // Warp w of a warpgroup has rows 16w … of the left operand and of the sums, its lanes as in
 // kernels/rows/mma.cuh. The right operand is read from a swizzled tile in shared memory: rows of 64 elements,
@@ -60,31 +60,57 @@ __device__ inline void group_wait(Sums&... c) {
   (hold(c), ...);
 }
 
-template <bool kOfRows, bool kAdds>
-__device__ inline void multiply_async(float (&c)[8][4], const uint32_t (&a)[4], GroupTile b) {
-  LRA_WGMMA(
-      "{.reg .pred adds; setp.ne.b32 adds, %37, 0; "
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
-      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,"
-      "%27,%28,%29,%30,%31}, {%32,%33,%34,%35}, %36, adds, 1, 1, %38;}"
-      : "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]),
-        "+f"(c[1][2]), "+f"(c[1][3]), "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]),
-        "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]), "+f"(c[3][3]), "+f"(c[4][0]), "+f"(c[4][1]),
-        "+f"(c[4][2]), "+f"(c[4][3]), "+f"(c[5][0]), "+f"(c[5][1]), "+f"(c[5][2]), "+f"(c[5][3]),
-        "+f"(c[6][0]), "+f"(c[6][1]), "+f"(c[6][2]), "+f"(c[6][3]), "+f"(c[7][0]), "+f"(c[7][1]),
-        "+f"(c[7][2]), "+f"(c[7][3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b.descriptor), "n"(kAdds ? 1 : 0),
-        "n"(kOfRows ? 0 : 1));
+// [64, 16]·[16, 8·kColumns]. kOfRows: the tile's rows are the columns of c.
+#define LRA_OCTET(n) "+f"(c[n][0]), "+f"(c[n][1]), "+f"(c[n][2]), "+f"(c[n][3])
+#define LRA_OCTETS_2 LRA_OCTET(0), LRA_OCTET(1)
+#define LRA_OCTETS_4 LRA_OCTETS_2, LRA_OCTET(2), LRA_OCTET(3)
+#define LRA_OCTETS_6 LRA_OCTETS_4, LRA_OCTET(4), LRA_OCTET(5)
+#define LRA_OCTETS_8 LRA_OCTETS_6, LRA_OCTET(6), LRA_OCTET(7)
+#define LRA_PRODUCT(shape, octets, sums, left, tile, adds, transposed)                             \
+  LRA_WGMMA("{.reg .pred adds; setp.ne.b32 adds, " adds ", 0; wgmma.mma_async.sync.aligned." shape \
+            ".f32.bf16.bf16 {" sums "}, {" left "}, " tile ", adds, 1, 1, " transposed ";}"        \
+            : octets                                                                               \
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b.descriptor), "n"(kAdds ? 1 : 0),   \
+              "n"(kOfRows ? 0 : 1))
+#define LRA_SUMS_8 "%0,%1,%2,%3,%4,%5,%6,%7"
+#define LRA_SUMS_16 LRA_SUMS_8 ",%8,%9,%10,%11,%12,%13,%14,%15"
+#define LRA_SUMS_24 LRA_SUMS_16 ",%16,%17,%18,%19,%20,%21,%22,%23"
+#define LRA_SUMS_32 LRA_SUMS_24 ",%24,%25,%26,%27,%28,%29,%30,%31"
+template <bool kOfRows, bool kAdds, int kColumns>
+__device__ inline void multiply_async(float (&c)[kColumns][4], const uint32_t (&a)[4], GroupTile b) {
+  static_assert(kColumns % 2 == 0 && kColumns <= 8, "what is written out here");
+  if constexpr (kColumns == 2) {
+    LRA_PRODUCT("m64n16k16", LRA_OCTETS_2, LRA_SUMS_8, "%8,%9,%10,%11", "%12", "%13", "%14");
+  } else if constexpr (kColumns == 4) {
+    LRA_PRODUCT("m64n32k16", LRA_OCTETS_4, LRA_SUMS_16, "%16,%17,%18,%19", "%20", "%21", "%22");
+  } else if constexpr (kColumns == 6) {
+    LRA_PRODUCT("m64n48k16", LRA_OCTETS_6, LRA_SUMS_24, "%24,%25,%26,%27", "%28", "%29", "%30");
+  } else {
+    LRA_PRODUCT("m64n64k16", LRA_OCTETS_8, LRA_SUMS_32, "%32,%33,%34,%35", "%36", "%37", "%38");
+  }
 }
+#undef LRA_OCTET
+#undef LRA_OCTETS_2
+#undef LRA_OCTETS_4
+#undef LRA_OCTETS_6
+#undef LRA_OCTETS_8
+#undef LRA_PRODUCT
+#undef LRA_SUMS_8
+#undef LRA_SUMS_16
+#undef LRA_SUMS_24
+#undef LRA_SUMS_32
 
-// c = a · tileᵀ for a tile of 64 rows, all of its 64 columns.
-__device__ inline void multiply_rows_async(float (&c)[8][4], const uint32_t (&a)[4][4], GroupTile tile) {
+// c = a · tileᵀ for a tile of 64 rows, its first 16·kSteps columns.
+template <int kSteps>
+__device__ inline void multiply_rows_async(float (&c)[8][4], const uint32_t (&a)[kSteps][4], GroupTile tile) {
   multiply_async<true, false>(c, a[0], tile);
 #pragma unroll
-  for (int step = 1; step < 4; ++step) multiply_async<true, true>(c, a[step], tile + step * 32);
+  for (int step = 1; step < kSteps; ++step) multiply_async<true, true>(c, a[step], tile + step * 32);
 }
-// c += a · tile, likewise.
-__device__ inline void multiply_columns_async(float (&c)[8][4], const uint32_t (&a)[4][4], GroupTile tile) {
+// c += a · tile for a tile of 64 rows, its first 8·kColumns columns.
+template <int kColumns>
+__device__ inline void multiply_columns_async(float (&c)[kColumns][4], const uint32_t (&a)[4][4],
+                                              GroupTile tile) {
 #pragma unroll
   for (int step = 0; step < 4; ++step) multiply_async<false, true>(c, a[step], tile + step * 16 * 128);
 }

@@ -19,8 +19,9 @@ void start_kernel(void (*kernel)(Parameters...), const Launch& on, Arguments&&..
   emulated::run({on.grid, on.block, on.shared_bytes, {on.file, on.line}, [&] { kernel(arguments...); }});
 }
 
-template <class T = unsigned char>
+template <class T = unsigned char, int kBoundary = 128>
 T* dynamic_shared() {
+  static_assert(kBoundary <= 1024, "where it begins");
   return reinterpret_cast<T*>(emulated::dynamic_shared_memory());
 }
 

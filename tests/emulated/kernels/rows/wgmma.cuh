@@ -36,20 +36,20 @@ inline float swizzled_element(GroupTile tile, int bytes) {
   return half_of(*reinterpret_cast<const unsigned short*>(at), 0);
 }
 
-template <bool kOfRows, bool kAdds>
+template <bool kOfRows, bool kAdds, int kColumns>
 void multiply(const GroupProduct& p) {
   struct Operands {
-    float c[8][4];
+    float c[kColumns][4];
     uint32_t a[4];
     GroupTile b;
   } mine{{}, {p.left[0], p.left[1], p.left[2], p.left[3]}, {p.tile}};
   if constexpr (kAdds) std::memcpy(mine.c, p.sums, sizeof(mine.c));
   struct Result {
-    float c[8][4];
+    float c[kColumns][4];
   };
   const Result result =
       exchange<Result>("multiply_async", p.site, ~0u, mine, [](uint32_t, const Operands* in, Result* out) {
-        float left[16][16], right[16][64];  // (row, k), (k, column)
+        float left[16][16], right[16][8 * kColumns];  // (row, k), (k, column)
         for (int l = 0; l < 32; ++l) {
           const int g = l / 4, t = l % 4;
           for (int i = 0; i < 8; ++i) {
@@ -57,12 +57,12 @@ void multiply(const GroupProduct& p) {
           }
         }
         for (int k = 0; k < 16; ++k) {
-          for (int n = 0; n < 64; ++n) {
+          for (int n = 0; n < 8 * kColumns; ++n) {
             right[k][n] = swizzled_element(in[0].b, kOfRows ? n * 128 + k * 2 : k * 128 + n * 2);
           }
         }
         for (int l = 0; l < 32; ++l) {
-          for (int n = 0; n < 8; ++n) {
+          for (int n = 0; n < kColumns; ++n) {
             for (int i = 0; i < 4; ++i) {
               const int row = l / 4 + i / 2 * 8, column = 8 * n + 2 * (l % 4) + i % 2;
               double sum = static_cast<double>(in[l].c[n][i]);
@@ -77,22 +77,24 @@ void multiply(const GroupProduct& p) {
   std::memcpy(p.sums, result.c, sizeof(result.c));
 }
 
-template <bool kOfRows, bool kAdds>
-void begin(float (&c)[8][4], const uint32_t (&a)[4], GroupTile b, Site site) {
-  begin_product({multiply<kOfRows, kAdds>, c, {a[0], a[1], a[2], a[3]}, b.at, site, 0});
+template <bool kOfRows, bool kAdds, int kColumns>
+void begin(float (&c)[kColumns][4], const uint32_t (&a)[4], GroupTile b, Site site) {
+  begin_product({multiply<kOfRows, kAdds, kColumns>, c, {a[0], a[1], a[2], a[3]}, b.at, site, 0});
 }
 
 }  // namespace emulated
 
-inline void multiply_rows_async(float (&c)[8][4], const uint32_t (&a)[4][4], GroupTile tile,
-                                LRA_SITE_PARAMETERS) {
+template <int kSteps>
+void multiply_rows_async(float (&c)[8][4], const uint32_t (&a)[kSteps][4], GroupTile tile,
+                         LRA_SITE_PARAMETERS) {
   emulated::begin<true, false>(c, a[0], tile, LRA_SITE);
-  for (int step = 1; step < 4; ++step) {
+  for (int step = 1; step < kSteps; ++step) {
     emulated::begin<true, true>(c, a[step], tile + step * 32, LRA_SITE);
   }
 }
-inline void multiply_columns_async(float (&c)[8][4], const uint32_t (&a)[4][4], GroupTile tile,
-                                   LRA_SITE_PARAMETERS) {
+template <int kColumns>
+void multiply_columns_async(float (&c)[kColumns][4], const uint32_t (&a)[4][4], GroupTile tile,
+                            LRA_SITE_PARAMETERS) {
   for (int step = 0; step < 4; ++step) {
     emulated::begin<false, true>(c, a[step], tile + step * 16 * 128, LRA_SITE);
   }
