@@ -24,6 +24,7 @@
 #include "kernels/interval_attention/interval_blocks.h"
 #include "kernels/noise/noise.h"
 #include "kernels/rows/wide_copy.h"
+#include "kernels/sorting_matrix/sorting_matrix.h"
 #include "models/model.h"
 #include "nn/qkv_mixer.h"
 
@@ -32,8 +33,6 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-constexpr double kNothing = -1e30;  // a logarithm of zero that can be subtracted from itself
 
 struct SinkhornOptions : ModelOptions {
   int64_t block = 64, iters = 8;
@@ -205,7 +204,7 @@ class SinkhornAttention : public QkvMixer {
     const BlockGrid grid = block_grid(f.rows, rows, b, lead, projected.scalar_type());
     const variable_list summed = BlockSums::apply(projected, grid);
     const Tensor& qkv = summed[1];
-    const Tensor matrix = sorting_matrix(summed[0], rows, f).to(qkv.scalar_type());
+    const Tensor matrix = matrix_of(summed[0], rows, f).to(qkv.scalar_type());
     const int64_t pitch = rows.count * b;
     const Tensor first_side =
         (torch::arange(B, f.rows.offsets.options()) * pitch).unsqueeze(1) + rows.index * b;
@@ -264,33 +263,19 @@ class SinkhornAttention : public QkvMixer {
  private:
   Noise noise(const Forward& f) const { return {noise_site_, f.seed, f.step}; }
 
-  // P [B, H, G, G] from sums of keys [B, G, H, P]; logarithms of it until the end.
-  Tensor sorting_matrix(Tensor sums, const RowBlocks& rows, const Forward& f) const {
+  // P [B, H, G, G] from sums of keys [B, G, H, P].
+  Tensor matrix_of(Tensor sums, const RowBlocks& rows, const Forward& f) const {
     const int64_t B = sums.size(0), G = sums.size(1);
     if (causal_) sums = sums.cumsum(1) - sums;
     const Tensor scores = sort_->product(sums.reshape({B * G * heads_, -1}), f).narrow(1, 0, G);
-    const torch::Dtype type = scores.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
-    Tensor x = scores.to(type).view({B, G, heads_, G}).permute({0, 2, 1, 3});
-    if (f.training) x = x + gumbel_noise(noise_index(f.rows, G), noise(f), type);
-    const Tensor i = rows.index.view({1, 1, G, 1}), j = rows.index.view({1, 1, 1, G}),
-                 used = rows.used.view({B, 1, 1, 1});
-    const Tensor outside = ((i >= used).logical_or(j >= used)).logical_or(causal_ ? j >= i : j < 0);
-    x = (x / options_.temperature).masked_fill(outside, kNothing);
-    for (int64_t round = 0; round < options_.iters; ++round) {
-      const Tensor columns = causal_ ? torch::logcumsumexp(x, 2) : torch::logsumexp(x, 2, /*keepdim=*/true);
-      x = (x - columns).masked_fill(outside, kNothing);
-      x = (x - torch::logsumexp(x, 3, /*keepdim=*/true)).masked_fill(outside, kNothing);
-    }
-    return torch::exp(x);
-  }
-
-  // Names of the entries of P for the noise: row of the whole batch, head, i, j.
-  Tensor noise_index(const Rows& rows, int64_t G) const {
-    const auto number = rows.slots.options();
-    const Tensor first = rows.offsets.narrow(0, 0, rows.count).to(torch::kLong);
-    const Tensor row = rows.slots.index_select(0, first).bitwise_right_shift(24).view({-1, 1, 1, 1});
-    const Tensor h = torch::arange(heads_, number).view({1, -1, 1, 1}), i = torch::arange(G, number);
-    return (((row * heads_ + h) * (1 << 20)) + i.view({1, 1, G, 1})) * (1 << 20) + i.view({1, 1, 1, G});
+    return sorting_matrix({.scores = scores.view({B, G, heads_, G}),
+                           .used = rows.used.flatten(),
+                           .rows = f.rows,
+                           .temperature = options_.temperature,
+                           .iters = options_.iters,
+                           .causal = causal_,
+                           .noisy = f.training,
+                           .noise = noise(f)});
   }
 
   // P [H, G, G] of one row by its definition, without logarithms. k: [H, G, b, P].
@@ -301,8 +286,7 @@ class SinkhornAttention : public QkvMixer {
       sums = torch::cat({torch::zeros_like(sums.narrow(1, 0, 1)), sums.cumsum(1)}, 1).narrow(1, 0, G);
     Tensor x = torch::matmul(sums, sort_->weight.t()).narrow(2, 0, G);
     if (f.training) {
-      const Rows alone = lay_out({1}, true, row);
-      x = x + gumbel_noise(noise_index(alone, G), noise(f), x.scalar_type())[0];
+      x = x + gumbel_noise(noise_index(row, G), noise(f), x.scalar_type());
     }
     Tensor m = torch::exp(x / options_.temperature);
     if (causal_) m = m.tril(-1);
@@ -312,6 +296,12 @@ class SinkhornAttention : public QkvMixer {
       m = m / nonzero(m.sum(2, /*keepdim=*/true));
     }
     return m;
+  }
+
+  // Names of the entries of P for the noise: row of the whole batch, head, i, j.
+  Tensor noise_index(int64_t row, int64_t G) const {
+    const Tensor h = torch::arange(heads_).view({-1, 1, 1}), i = torch::arange(G);
+    return (((row * heads_ + h) * (1 << 20)) + i.view({1, G, 1})) * (1 << 20) + i;
   }
 
   SinkhornOptions options_;
