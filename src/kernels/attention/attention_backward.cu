@@ -13,7 +13,7 @@ namespace {
 
 using namespace attention_tiles;
 
-constexpr int kStageRows = 256, kStageTiles = kStageRows / kTile;
+constexpr int kStageRows = 256;
 
 // Pairs of dS in bf16, from weights and dA without its factors: what is dropped has −A δ.
 template <bool kDrops>
@@ -40,21 +40,11 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (span.first >= span.length) return;
   const int h = static_cast<int>(blockIdx.y), query = span.first + this_row();
   const int end = d.causal ? min(span.length, span.first + kSpan) : span.length;  // of the keys
-  const int tiles = (end + kTile - 1) / kTile, stages = (end + kStageRows - 1) / kStageRows;
   auto& ring = *dynamic_shared<QueryRing, 1024>();
-  const HeadRows k = head_rows(d, d.qkv, 3, 1, span, h), v = head_rows(d, d.qkv, 3, 2, span, h);
-  const auto begin_stage = [&](int stage) {
-    copy_stage<kWidth>(ring.stages[stage % kBuffers], k, v, stage * kStageRows, span.length);
-    copy_async_commit();
-  };
-  const auto enter_stage = [&](int stage) {
-    copy_async_wait<0>();
-    show_to_group();
-    __syncthreads();
-    if (stage + 1 < stages) begin_stage(stage + 1);
-  };
-
-  begin_stage(0);
+  const TileWalk<kWidth, kStageRows, NothingElse> keys{
+      ring.stages, head_rows(d, d.qkv, 3, 1, span, h), head_rows(d, d.qkv, 3, 2, span, h), span.length, end,
+      {}};
+  keys.begin_stage(0);
   if (kDrops && threadIdx.x == 0) ring.draw = WeightDraw(d, span, h);
   Operand<kWidth> q, d_o;
   Weights d_s;
@@ -83,11 +73,10 @@ __global__ void __launch_bounds__(kThreads, 1)
   Sums<kWidth> d_q = {};
   const float scale = d.scale * kLog2E, kept_scale = kDrops ? d.draw.rate.scale : 1;
   const auto begin_scores = [&](int tile) {
-    if (tile % kStageTiles == 0) enter_stage(tile / kStageTiles);
-    const auto& stage = ring.stages[tile / kStageTiles % kBuffers];
+    keys.enter(tile);
     group_begin();
-    multiply_rows_async(s, q, tile_of(stage.first, tile % kStageTiles));
-    multiply_rows_async(d_a, d_o, tile_of(stage.second, tile % kStageTiles));
+    multiply_rows_async(s, q, keys.first(tile));
+    multiply_rows_async(d_a, d_o, keys.second(tile));
     group_commit();
   };
   begin_scores(0);
@@ -97,13 +86,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     KeptOfRows kept;
     if constexpr (kDrops) kept = KeptOfRows(ring.draw, dropout, query, key);
     group_wait<0>(s, d_a, d_q);
-    if (key + kTile > (d.causal ? min(end, span.first + 1) : end)) {
-#pragma unroll
-      for (int i = 0; i < 32; ++i) {
-        const int limit = d.causal ? min(end, query + i % 4 / 2 * 8 + 1) : end;
-        if (key + i / 4 * 8 + this_lane() % 4 * 2 + i % 2 >= limit) s[i / 4][i % 4] = -INFINITY;
-      }
-    }
+    hide_keys(s, span.first, query, key, end, d.causal);
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
 #pragma unroll
@@ -114,10 +97,9 @@ __global__ void __launch_bounds__(kThreads, 1)
       }
     }
     group_begin();
-    multiply_columns_async(d_q, d_s,
-                           tile_of(ring.stages[tile / kStageTiles % kBuffers].first, tile % kStageTiles));
+    multiply_columns_async(d_q, d_s, keys.first(tile));
     group_commit();
-    if (++tile == tiles) break;
+    if (++tile == keys.tiles()) break;
     begin_scores(tile);
   }
   group_wait<0>(d_q);
@@ -139,30 +121,26 @@ __global__ void __launch_bounds__(kThreads, 1)
   const Span span = find_span(d, static_cast<int>(blockIdx.x));
   if (span.first >= span.length) return;
   const int h = static_cast<int>(blockIdx.y), key = span.first + this_row();
-  const int first = d.causal ? span.first / kStageRows * kStageTiles : 0,  // of the tiles of queries
-      tiles = (span.length + kTile - 1) / kTile, stages = (span.length + kStageRows - 1) / kStageRows;
+  constexpr int kStageTiles = kStageRows / kTile;
+  const int first = d.causal ? span.first / kStageRows * kStageTiles : 0;  // of the tiles of queries
   auto& ring = *dynamic_shared<KeyRing, 1024>();
-  const HeadRows q = head_rows(d, d.qkv, 3, 0, span, h), d_o = head_rows(d, d_out, 1, 0, span, h);
-  const auto begin_stage = [&](int stage) {
-    const int buffer = stage % kBuffers, from = stage * kStageRows;
-    copy_stage<kWidth>(ring.stages[buffer], q, d_o, from, span.length);
-    // Beyond the row's end dO is 0, and weights count for nothing.
+  // Beyond the row's end dO is 0, and weights count for nothing.
+  const auto copy_sums = [&](int stage) {
     for (int i = static_cast<int>(threadIdx.x); i < kStageRows; i += kThreads) {
-      const bool there = from + i < span.length;
-      const int64_t at = h * d.positions + span.start + (there ? from + i : 0);
+      const int query = stage * kStageRows + i, buffer = stage % kBuffers;
+      const bool there = query < span.length;
+      const int64_t at = h * d.positions + span.start + (there ? query : 0);
       copy_async_or_zero<4>(&ring.lse[buffer][i], lse + at, there);
       copy_async_or_zero<4>(&ring.delta[buffer][i], delta + at, there);
     }
-    copy_async_commit();
   };
-  const auto enter_stage = [&](int stage) {
-    copy_async_wait<0>();
-    show_to_group();
-    __syncthreads();
-    if (stage + 1 < stages) begin_stage(stage + 1);
-  };
-
-  begin_stage(first / kStageTiles);
+  const TileWalk<kWidth, kStageRows, decltype(copy_sums)> queries{ring.stages,
+                                                                  head_rows(d, d.qkv, 3, 0, span, h),
+                                                                  head_rows(d, d_out, 1, 0, span, h),
+                                                                  span.length,
+                                                                  span.length,
+                                                                  copy_sums};
+  queries.begin_stage(first / kStageTiles);
   if (kDrops && threadIdx.x == 0) ring.draw = WeightDraw(d, span, h);
   Operand<kWidth> k, v;
   Weights weights, d_s;
@@ -172,11 +150,10 @@ __global__ void __launch_bounds__(kThreads, 1)
   Sums<kWidth> d_k = {}, d_v = {};
   const float scale = d.scale * kLog2E, kept_scale = kDrops ? d.draw.rate.scale : 1;
   const auto begin_scores = [&](int tile) {
-    if (tile % kStageTiles == 0) enter_stage(tile / kStageTiles);
-    const auto& stage = ring.stages[tile / kStageTiles % kBuffers];
+    queries.enter(tile);
     group_begin();
-    multiply_rows_async(s, k, tile_of(stage.first, tile % kStageTiles));
-    multiply_rows_async(d_a, v, tile_of(stage.second, tile % kStageTiles));
+    multiply_rows_async(s, k, queries.first(tile));
+    multiply_rows_async(d_a, v, queries.second(tile));
     group_commit();
   };
   begin_scores(first);
@@ -207,12 +184,11 @@ __global__ void __launch_bounds__(kThreads, 1)
                                                             {mean.x, mean.y}, mask);
       }
     }
-    const auto& stage = ring.stages[buffer];
     group_begin();
-    multiply_columns_async(d_v, weights, tile_of(stage.second, tile % kStageTiles));
-    multiply_columns_async(d_k, d_s, tile_of(stage.first, tile % kStageTiles));
+    multiply_columns_async(d_v, weights, queries.second(tile));
+    multiply_columns_async(d_k, d_s, queries.first(tile));
     group_commit();
-    if (++tile == tiles) break;
+    if (++tile == queries.tiles()) break;
     begin_scores(tile);
   }
   group_wait<0>(d_k, d_v);

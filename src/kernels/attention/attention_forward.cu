@@ -27,22 +27,11 @@ __global__ void __launch_bounds__(kThreads, 2)
   if (span.first >= span.length) return;
   const int h = static_cast<int>(blockIdx.y), query = span.first + this_row();
   const int end = d.causal ? min(span.length, span.first + kSpan) : span.length;  // of the keys
-  const int tiles = (end + kTile - 1) / kTile, stages = (end + kStageRows - 1) / kStageRows;
   auto& ring = *dynamic_shared<Ring, 1024>();
-  const HeadRows k = head_rows(d, d.qkv, 3, 1, span, h), v = head_rows(d, d.qkv, 3, 2, span, h);
-  const auto begin_stage = [&](int stage) {
-    copy_stage<kWidth>(ring.stages[stage % kBuffers], k, v, stage * kStageRows, span.length);
-    copy_async_commit();
-  };
-  // Two stages back nobody reads any more, so that its buffer takes the next.
-  const auto enter_stage = [&](int stage) {
-    copy_async_wait<0>();
-    show_to_group();
-    __syncthreads();
-    if (stage + 1 < stages) begin_stage(stage + 1);
-  };
-
-  begin_stage(0);
+  const TileWalk<kWidth, kStageRows, NothingElse> keys{
+      ring.stages, head_rows(d, d.qkv, 3, 1, span, h), head_rows(d, d.qkv, 3, 2, span, h), span.length, end,
+      {}};
+  keys.begin_stage(0);
   if (kDrops && threadIdx.x == 0) ring.draw = WeightDraw(d, span, h);
   Operand<kWidth> q;
   Weights weights;
@@ -52,10 +41,9 @@ __global__ void __launch_bounds__(kThreads, 2)
   float most[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
   const float scale = d.scale * kLog2E;
   const auto begin_scores = [&](int tile) {
-    constexpr int kTiles = kStageRows / kTile;
-    if (tile % kTiles == 0) enter_stage(tile / kTiles);
+    keys.enter(tile);
     group_begin();
-    multiply_rows_async(s, q, tile_of(ring.stages[tile / kTiles % kBuffers].first, tile % kTiles));
+    multiply_rows_async(s, q, keys.first(tile));
     group_commit();
   };
   begin_scores(0);
@@ -65,13 +53,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     KeptOfRows kept;
     if constexpr (kDrops) kept = KeptOfRows(ring.draw, dropout, query, key);
     group_wait<0>(s, o);
-    if (key + kTile > (d.causal ? min(end, span.first + 1) : end)) {
-#pragma unroll
-      for (int i = 0; i < 32; ++i) {
-        const int limit = d.causal ? min(end, query + i % 4 / 2 * 8 + 1) : end;
-        if (key + i / 4 * 8 + this_lane() % 4 * 2 + i % 2 >= limit) s[i / 4][i % 4] = -INFINITY;
-      }
-    }
+    hide_keys(s, span.first, query, key, end, d.causal);
     float largest[2] = {most[0], most[1]};
 #pragma unroll
     for (int i = 0; i < 32; ++i) largest[i % 4 / 2] = fmaxf(largest[i % 4 / 2], s[i / 4][i % 4]);
@@ -101,10 +83,9 @@ __global__ void __launch_bounds__(kThreads, 2)
       }
     }
     group_begin();
-    multiply_columns_async(
-        o, weights, tile_of(ring.stages[key / kStageRows % kBuffers].second, tile % (kStageRows / kTile)));
+    multiply_columns_async(o, weights, keys.second(tile));
     group_commit();
-    if (++tile == tiles) break;
+    if (++tile == keys.tiles()) break;
     begin_scores(tile);
   }
   group_wait<0>(o);

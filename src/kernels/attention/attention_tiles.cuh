@@ -92,11 +92,42 @@ __device__ inline void copy_stage(Stage<kRows>& stage, const HeadRows& first, co
   }
 }
 
-// The tile'th 64 rows of a stage.
-template <int kRows>
-__device__ inline GroupTile tile_of(const Bf16 (&rows)[kRows], int tile) {
-  return group_tile(rows + tile * kTile * kTileWidth);
-}
+// Walks over the tiles of two tensors' rows [0, end), which come by stages of kRows. also(stage) begins to
+// copy what else a stage has.
+template <int kWidth, int kRows, class Also>
+struct TileWalk {
+  static constexpr int kTiles = kRows / kTile;  // of a stage
+  Stage<kRows> (&stages)[kBuffers];
+  HeadRows first_rows, second_rows;
+  int length, end;
+  Also also;
+
+  __device__ int tiles() const { return (end + kTile - 1) / kTile; }
+  __device__ void begin_stage(int stage) const {
+    copy_stage<kWidth>(stages[stage % kBuffers], first_rows, second_rows, stage * kRows, length);
+    also(stage);
+    copy_async_commit();
+  }
+  // To be called for each tile in turn, from the first of a stage on. The buffer of two stages back, which
+  // nobody reads any more, takes the next stage.
+  __device__ void enter(int tile) const {
+    if (tile % kTiles != 0) return;
+    copy_async_wait<0>();
+    show_to_group();
+    __syncthreads();
+    if ((tile + kTiles) * kTile < end) begin_stage(tile / kTiles + 1);
+  }
+  __device__ GroupTile first(int tile) const { return at(stages[tile / kTiles % kBuffers].first, tile); }
+  __device__ GroupTile second(int tile) const { return at(stages[tile / kTiles % kBuffers].second, tile); }
+
+ private:
+  __device__ static GroupTile at(const Bf16* rows, int tile) {
+    return group_tile(rows + tile % kTiles * kTile * kTileWidth);
+  }
+};
+struct NothingElse {
+  __device__ void operator()(int) const {}
+};
 
 // ---- registers ----
 
@@ -139,6 +170,17 @@ __device__ inline float high_half(uint32_t pair) { return __uint_as_float(pair &
 // Weights out of scores and log-sum-exps, to base 2.
 __device__ inline float weight(float score, float scale, float lse) {
   return fast_exp2(fmaf(score, scale, -lse));
+}
+
+// Takes the keys out of scores [queries, keys] that a query does not see: those from `end` on and, in the
+// causal form, those after it. `query`: the lane's first, not before `first`; `key`: the tile's first.
+__device__ inline void hide_keys(Scores& s, int first, int query, int key, int end, bool causal) {
+  if (key + kTile <= (causal ? min(end, first + 1) : end)) return;
+#pragma unroll
+  for (int i = 0; i < 32; ++i) {
+    const int limit = causal ? min(end, query + i % 4 / 2 * 8 + 1) : end;
+    if (key + i / 4 * 8 + this_lane() % 4 * 2 + i % 2 >= limit) s[i / 4][i % 4] = -INFINITY;
+  }
 }
 
 // The sum, or the largest, of what the four lanes have that share their rows.

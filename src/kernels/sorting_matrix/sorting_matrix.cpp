@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "base/torch_compat.h"
+#include "kernels/parameter_gradient.h"
 #include "kernels/portable.h"
 #include "kernels/sorting_matrix/sorting_matrix_arguments.h"
 
@@ -38,17 +39,15 @@ struct Saved {
     d.element = static_cast<int>(scores.element_size());
     return d;
   }
-  // Memory to work in, of no elements where shared memory is enough.
+  // Memory to work in; none where shared memory is enough.
   Tensor work(bool backward) const {
     const SortingMatrixData d = data();
     const auto type = d.element == 8 ? torch::kDouble : torch::kFloat;
     const int64_t each = sorting_work(d, backward);
-    const bool shared = each * static_cast<int64_t>(c10::elementSize(type)) <= kSortingShared;
-    return torch::empty({shared ? 0 : d.rows * d.heads * each}, scores.options().dtype(type));
+    if (each * static_cast<int64_t>(c10::elementSize(type)) <= kSortingShared) return {};
+    return torch::empty({d.rows * d.heads * each}, scores.options().dtype(type));
   }
 };
-
-void* data_or_null(const Tensor& t) { return t.numel() > 0 ? t.mutable_data_ptr() : nullptr; }
 
 class SortingMatrix : public torch::autograd::Function<SortingMatrix> {
  public:
@@ -64,7 +63,8 @@ class SortingMatrix : public torch::autograd::Function<SortingMatrix> {
                   static_cast<int64_t>(in.noise.seed)};
     const int64_t B = scores.size(0), G = scores.size(1), H = scores.size(2);
     const Tensor matrix = torch::empty({B, H, G, G}, scores.options()), work = s.work(false);
-    launch(sorting_matrix_cuda, {s.data(), data_or_null(work), matrix.mutable_data_ptr()}, "sorting_matrix");
+    launch(sorting_matrix_cuda, {s.data(), mutable_data_or_null(work), matrix.mutable_data_ptr()},
+           "sorting_matrix");
     context->save_for_backward({s.scores, s.used, s.offsets, s.slots, s.step});
     context->saved_data["temperature"] = s.temperature;
     context->saved_data["numbers"] = std::vector<int64_t>{s.iters, s.site, s.seed};
@@ -80,7 +80,7 @@ class SortingMatrix : public torch::autograd::Function<SortingMatrix> {
     const Tensor d_matrix = gradients[0].contiguous(),
                  d_scores = torch::empty(s.scores.sizes(), s.scores.options()), work = s.work(true);
     launch(sorting_gradient_cuda,
-           {s.data(), data_or_null(work), d_matrix.const_data_ptr(), d_scores.mutable_data_ptr()},
+           {s.data(), mutable_data_or_null(work), d_matrix.const_data_ptr(), d_scores.mutable_data_ptr()},
            "sorting_matrix backward");
     return {d_scores, {}};
   }
