@@ -285,7 +285,7 @@ std::string attention_implementation(const torch::Device& device, torch::Dtype t
                                      double dropout) {
   if (device.is_cpu()) return "lra: blocked, fused with counter dropout, no L×L tensor";
   const std::string library = attention_library_name(type, full, dropout);
-  return attention_kernels_serve(type, dropout)
+  return attention_kernels_serve(type, kAttentionWidest, dropout)
              ? "lra for heads of up to 64, counter dropout; else " + library
              : library;
 }

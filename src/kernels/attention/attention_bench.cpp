@@ -8,7 +8,7 @@
 namespace lra {
 namespace {
 
-constexpr int64_t kHeadWidth = 64;
+constexpr int64_t kHeadWidth = 64, kNarrow[] = {40, 16};
 
 class AttentionBench : public KernelBench {
  public:
@@ -20,9 +20,13 @@ class AttentionBench : public KernelBench {
     for (const int64_t length : {1024, 4096}) {
       const auto full = std::vector<int32_t>(static_cast<size_t>(std::max<int64_t>(1, positions / length)),
                                              static_cast<int32_t>(std::min(length, positions)));
-      add(all, fmt::format("rows of {}", length), full, width, device, type);
+      add(all, fmt::format("rows of {}", length), full, width, kHeadWidth, device, type);
+      if (length > 1024 || device.is_cpu()) continue;
+      for (const int64_t narrow : kNarrow) {
+        add(all, fmt::format("rows of {}, heads of {}", length, narrow), full, width, narrow, device, type);
+      }
     }
-    add(all, "packed rows, 300 to 4000", mixed_lengths(positions), width, device, type);
+    add(all, "packed rows, 300 to 4000", mixed_lengths(positions), width, kHeadWidth, device, type);
     return all;
   }
 
@@ -40,12 +44,13 @@ class AttentionBench : public KernelBench {
   }
 
   static void add(std::vector<KernelCase>& all, const std::string& what, const std::vector<int32_t>& lengths,
-                  int64_t width, const torch::Device& device, torch::Dtype type) {
+                  int64_t width, int64_t head_width, const torch::Device& device, torch::Dtype type) {
     int64_t pairs = 0;
     for (const int64_t n : lengths) pairs += n * n;
     for (const double p : {0.0, 0.1}) {
-      const AttentionInput in = input(lengths, width, device, type, p);
-      const int64_t part = in.qkv.numel() / 3 * static_cast<int64_t>(c10::elementSize(type));
+      const AttentionInput in = input(lengths, width, head_width, device, type, p);
+      const int64_t whole = in.qkv.size(2) * in.qkv.size(3),
+                    part = in.qkv.numel() / 3 * static_cast<int64_t>(c10::elementSize(type));
       for (const auto& [library, run] : implementations(in)) {
         const std::string name = fmt::format("{}{}{}", what, library, p > 0 ? ", dropout 0.1," : "");
         all.push_back({name + " forward", 4 * part,
@@ -53,12 +58,12 @@ class AttentionBench : public KernelBench {
                          const torch::NoGradGuard none;
                          run(in);
                        },
-                       2 * pairs * width});
+                       2 * pairs * whole});
         const Tensor out = run(in), d_out = torch::randn_like(out);
         all.push_back(
             {name + " backward", 8 * part,
              [in, out, d_out] { torch::autograd::grad({out}, {in.qkv}, {d_out}, /*retain_graph=*/true); },
-             5 * pairs * width});
+             5 * pairs * whole});
       }
     }
   }
@@ -77,15 +82,15 @@ class AttentionBench : public KernelBench {
     return all;
   }
 
-  static AttentionInput input(const std::vector<int32_t>& lengths, int64_t width, const torch::Device& device,
-                              torch::Dtype type, double p) {
-    const int64_t heads = std::max<int64_t>(1, width / kHeadWidth);
+  static AttentionInput input(const std::vector<int32_t>& lengths, int64_t width, int64_t head_width,
+                              const torch::Device& device, torch::Dtype type, double p) {
+    const int64_t heads = std::max<int64_t>(1, width / head_width);
     AttentionInput in;
     in.rows = lay_out(lengths, true);
     for (Tensor* t : {&in.rows.offsets, &in.rows.lengths, &in.rows.slots}) *t = t->to(device);
-    in.qkv =
-        torch::randn({in.rows.positions, 3, heads, width / heads}, torch::TensorOptions(device).dtype(type))
-            .requires_grad_(true);
+    in.qkv = torch::randn({in.rows.positions, 3, heads, std::min(head_width, width)},
+                          torch::TensorOptions(device).dtype(type))
+                 .requires_grad_(true);
     in.dropout = {p, 1, 1, torch::zeros({1}, torch::TensorOptions(device).dtype(torch::kLong)),
                   in.rows.slots};
     return in;

@@ -13,8 +13,8 @@ bool (*attention_kernels_run_here)() = nullptr;
 
 namespace {
 
-// The one switch: off until they were timed beside flash on a GPU.
-constexpr bool kServe = false;
+// Off until they were timed beside the libraries' on a GPU.
+constexpr bool kServeDropout = false, kServeNarrow = false;
 
 bool run_here() { return attention_kernels_run_here && attention_kernels_run_here(); }
 
@@ -89,11 +89,13 @@ Tensor attention_by_kernels(const AttentionInput& in) {
 }
 
 bool attention_kernels_serve(const AttentionInput& in) {
-  return attention_kernels_serve(in.qkv.scalar_type(), in.dropout.p) && attention_kernels_refusal(in).empty();
+  return attention_kernels_serve(in.qkv.scalar_type(), in.qkv.size(3), in.dropout.p) &&
+         attention_kernels_refusal(in).empty();
 }
 
-bool attention_kernels_serve(torch::Dtype type, double dropout) {
-  return kServe && type == torch::kBFloat16 && dropout > 0 && run_here();
+bool attention_kernels_serve(torch::Dtype type, int64_t width, double dropout) {
+  const bool wanted = (kServeDropout && dropout > 0) || (kServeNarrow && width < kAttentionWidest);
+  return wanted && type == torch::kBFloat16 && run_here();
 }
 
 }  // namespace lra

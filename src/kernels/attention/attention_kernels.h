@@ -16,8 +16,8 @@ std::string attention_kernels_refusal(const AttentionInput& input);
 Tensor attention_by_kernels(const AttentionInput& input);
 
 // Whether they are what `attention` takes: where weights are dropped, which no library does as exactly or in
-// the same places (attention_library.h).
+// the same places (attention_library.h), and for heads narrower than the libraries' kernels are made for.
 bool attention_kernels_serve(const AttentionInput& input);
-bool attention_kernels_serve(torch::Dtype type, double dropout);  // on this device
+bool attention_kernels_serve(torch::Dtype type, int64_t width, double dropout);  // on this device
 
 }  // namespace lra
