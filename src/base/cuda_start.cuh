@@ -27,6 +27,8 @@ void grant_shared_memory(Kernel kernel, size_t dynamic_bytes) {
   if (has.sharedSizeBytes + dynamic_bytes <= 48 * 1024) return;
   const auto granted = std::max(static_cast<int>(dynamic_bytes), has.maxDynamicSharedSizeBytes);
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, granted);
+  cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                       cudaSharedmemCarveoutMaxShared);
 }
 
 // Errors are left for cudaGetLastError.

@@ -26,13 +26,14 @@ struct PhiloxBlock {
 
 // key = seed; the 128-bit counter is (index, stream): 4 random words for each. Ten rounds are the authors'
 // choice with a margin; seven are the fewest that pass their tests (BigCrush).
+inline constexpr uint32_t kPhiloxFirst = 0xD2511F53u, kPhiloxSecond = 0xCD9E8D57u;
 template <int kRounds = 10>
 LRA_HOST_DEVICE inline PhiloxBlock philox(uint64_t seed, uint64_t stream, uint64_t index) {
   auto k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
   auto c0 = static_cast<uint32_t>(index), c1 = static_cast<uint32_t>(index >> 32);
   auto c2 = static_cast<uint32_t>(stream), c3 = static_cast<uint32_t>(stream >> 32);
   for (int round = 0; round < kRounds; ++round) {
-    const uint64_t p0 = uint64_t{0xD2511F53u} * c0, p1 = uint64_t{0xCD9E8D57u} * c2;
+    const uint64_t p0 = uint64_t{kPhiloxFirst} * c0, p1 = uint64_t{kPhiloxSecond} * c2;
     c0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ k0;
     c1 = static_cast<uint32_t>(p1);
     c2 = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ k1;

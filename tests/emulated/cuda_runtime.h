@@ -201,6 +201,10 @@ inline double __hiloint2double(int high, int low) {
 inline int __double2loint(double x) { return static_cast<int>(lra_emulated_bits<uint64_t>(x)); }
 inline int __double2hiint(double x) { return static_cast<int>(lra_emulated_bits<uint64_t>(x) >> 32); }
 inline unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>(uint64_t{a} * b >> 32); }
+inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
+  shift %= 32;
+  return shift ? high << shift | low >> (32 - shift) : high;
+}
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline int __clz(int x) { return x ? __builtin_clz(static_cast<unsigned>(x)) : 32; }
 inline int __ffs(int x) { return __builtin_ffs(x); }

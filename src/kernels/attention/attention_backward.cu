@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       ring.stages, head_rows(d, d.qkv, 3, 1, span, h), head_rows(d, d.qkv, 3, 2, span, h), span.length, end,
       {}};
   keys.begin_stage(0);
-  if (kDrops && threadIdx.x == 0) ring.draw = WeightDraw(d, span, h);
+  if (kDrops && threadIdx.x == 0) ring.draw = WeightDraw(d, dropout, span, h);
   Operand<kWidth> q, d_o;
   Weights d_s;
   load_operand(q, head_rows(d, d.qkv, 3, 0, span, h), span);
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   const float scale = d.scale * kLog2E, kept_scale = kDrops ? d.draw.rate.scale : 1;
   const auto begin_scores = [&](int tile) {
     keys.enter(tile);
-    group_begin();
+    group_begin(s, d_a, q, d_o);
     multiply_rows_async(s, q, keys.first(tile));
     multiply_rows_async(d_a, d_o, keys.second(tile));
     group_commit();
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   for (int tile = 0;;) {
     const int key = tile * kTile;
     KeptOfRows kept;
-    if constexpr (kDrops) kept = KeptOfRows(ring.draw, dropout, query, key);
+    if constexpr (kDrops) kept.draw<4>(ring.draw, dropout, query, key);
     group_wait<0>(s, d_a, d_q);
     hide_keys(s, span.first, query, key, end, d.causal);
 #pragma unroll
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(kThreads, 1)
                                                             {mean[r], mean[r]}, kDrops ? kept.mask(n, r) : 0);
       }
     }
-    group_begin();
+    group_begin(d_q, d_s);
     multiply_columns_async(d_q, d_s, keys.first(tile));
     group_commit();
     if (++tile == keys.tiles()) break;
@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(kThreads, 1)
                                                                   span.length,
                                                                   copy_sums};
   queries.begin_stage(first / kStageTiles);
-  if (kDrops && threadIdx.x == 0) ring.draw = WeightDraw(d, span, h);
+  if (kDrops && threadIdx.x == 0) ring.draw = WeightDraw(d, dropout, span, h);
   Operand<kWidth> k, v;
   Weights weights, d_s;
   load_operand(k, head_rows(d, d.qkv, 3, 1, span, h), span);
@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   const float scale = d.scale * kLog2E, kept_scale = kDrops ? d.draw.rate.scale : 1;
   const auto begin_scores = [&](int tile) {
     queries.enter(tile);
-    group_begin();
+    group_begin(s, d_a, k, v);
     multiply_rows_async(s, k, queries.first(tile));
     multiply_rows_async(d_a, v, queries.second(tile));
     group_commit();
@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   for (int tile = first;;) {
     const int query = tile * kTile, buffer = tile / kStageTiles % kBuffers;
     KeptOfColumns kept;
-    if constexpr (kDrops) kept = KeptOfColumns(ring.draw, dropout, query, key - this_lane() / 4);
+    if constexpr (kDrops) kept.draw<4>(ring.draw, dropout, query, key - this_lane() / 4);
     group_wait<0>(s, d_a, d_k, d_v);
     if (d.causal && query < span.first + kSpan) {
 #pragma unroll
@@ -184,7 +184,7 @@ __global__ void __launch_bounds__(kThreads, 1)
                                                             {mean.x, mean.y}, mask);
       }
     }
-    group_begin();
+    group_begin(d_v, d_k, weights, d_s);
     multiply_columns_async(d_v, weights, queries.second(tile));
     multiply_columns_async(d_k, d_s, queries.first(tile));
     group_commit();

@@ -1,11 +1,12 @@
 // Forward pass of attention_kernels.h. A block of threads has 128 queries of a row and head, and walks over
-// the keys 64 at a time, keeping of the softmax its largest score, its sum and the weighted values:
+// the keys 64 at a time, keeping of the softmax an origin, its sum and the weighted values:
 //
-//   m' = max(m, max_j s_j),   l' = l·2^(m−m') + Σ_j 2^(s_j−m'),   o' = o·2^(m−m') + Σ_j keep_j 2^(s_j−m') v_j
+//   l' = l·2^(m−m') + Σ_j 2^(s_j−m'),   o' = o·2^(m−m') + Σ_j keep_j 2^(s_j−m') v_j
 //
-// with scores to base 2. out = o / (l (1−p)),  lse = m + log₂ l. The product with the values of one tile and
-// the scores of the next are on their way together; meanwhile the other warps of a multiprocessor compute
-// weights.
+// with scores to base 2. The origin m' is m as long as weights stay within some thousands, which floats bear;
+// else the largest score so far. out = o / (l (1−p)),  lse = m + log₂ l. The product with the values of one
+// tile and the scores of the next are on their way together; meanwhile the other warps of a multiprocessor
+// compute weights.
 #include "kernels/attention/attention_tiles.cuh"
 
 namespace lra {
@@ -14,6 +15,7 @@ namespace {
 using namespace attention_tiles;
 
 constexpr int kStageRows = 128;
+constexpr float kMost = 1024;  // that a lane's weights of a tile may sum to
 
 struct Ring {
   Stage<kStageRows> stages[kBuffers];
@@ -32,17 +34,17 @@ __global__ void __launch_bounds__(kThreads, 2)
       ring.stages, head_rows(d, d.qkv, 3, 1, span, h), head_rows(d, d.qkv, 3, 2, span, h), span.length, end,
       {}};
   keys.begin_stage(0);
-  if (kDrops && threadIdx.x == 0) ring.draw = WeightDraw(d, span, h);
+  if (kDrops && threadIdx.x == 0) ring.draw = WeightDraw(d, dropout, span, h);
   Operand<kWidth> q;
   Weights weights;
   load_operand(q, head_rows(d, d.qkv, 3, 0, span, h), span);
   Scores s = {};
   Sums<kWidth> o = {};
-  float most[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
+  float most[2] = {-FLT_MAX, -FLT_MAX}, sum[2] = {0, 0};
   const float scale = d.scale * kLog2E;
   const auto begin_scores = [&](int tile) {
     keys.enter(tile);
-    group_begin();
+    group_begin(s, q);
     multiply_rows_async(s, q, keys.first(tile));
     group_commit();
   };
@@ -51,17 +53,32 @@ __global__ void __launch_bounds__(kThreads, 2)
   for (int tile = 0;;) {
     const int key = tile * kTile;
     KeptOfRows kept;
-    if constexpr (kDrops) kept = KeptOfRows(ring.draw, dropout, query, key);
+    if constexpr (kDrops) kept.draw<1>(ring.draw, dropout, query, key);
     group_wait<0>(s, o);
     hide_keys(s, span.first, query, key, end, d.causal);
-    float largest[2] = {most[0], most[1]};
+    float more[2];
+    for (;;) {  // a second time where the origin moves
+      const float origin[2] = {most[0] * scale, most[1] * scale};
+      more[0] = more[1] = 0;
 #pragma unroll
-    for (int i = 0; i < 32; ++i) largest[i % 4 / 2] = fmaxf(largest[i % 4 / 2], s[i / 4][i % 4]);
+      for (int n = 0; n < 8; ++n) {
 #pragma unroll
-    for (int r = 0; r < 2; ++r) largest[r] = largest_of_quad(largest[r]);
-    if (__any_sync(kAllLanes, largest[0] > most[0] || largest[1] > most[1])) {
+        for (int r = 0; r < 2; ++r) {
+          const float first = weight(s[n][2 * r], scale, origin[r]),
+                      second = weight(s[n][2 * r + 1], scale, origin[r]);
+          more[r] += first + second;
+          uint32_t pair = bf16_pair(first, second);
+          if constexpr (kDrops) pair &= kept.mask(n, r);
+          weights[n / 2][n % 2 * 2 + r] = pair;
+        }
+      }
+      if (!__any_sync(kAllLanes, more[0] > kMost || more[1] > kMost)) break;
+      float largest[2] = {most[0], most[1]};
+#pragma unroll
+      for (int i = 0; i < 32; ++i) largest[i % 4 / 2] = fmaxf(largest[i % 4 / 2], s[i / 4][i % 4]);
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
+        largest[r] = largest_of_quad(largest[r]);
         const float factor = fast_exp2((most[r] - largest[r]) * scale);
         most[r] = largest[r];
         sum[r] *= factor;
@@ -69,20 +86,9 @@ __global__ void __launch_bounds__(kThreads, 2)
         for (int i = 0; i < kWidth / 4; ++i) o[i / 2][2 * r + i % 2] *= factor;
       }
     }
-    const float origin[2] = {most[0] * scale, most[1] * scale};
-#pragma unroll
-    for (int n = 0; n < 8; ++n) {
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        const float first = weight(s[n][2 * r], scale, origin[r]),
-                    second = weight(s[n][2 * r + 1], scale, origin[r]);
-        sum[r] += first + second;
-        uint32_t pair = bf16_pair(first, second);
-        if constexpr (kDrops) pair &= kept.mask(n, r);
-        weights[n / 2][n % 2 * 2 + r] = pair;
-      }
-    }
-    group_begin();
+    sum[0] += more[0];
+    sum[1] += more[1];
+    group_begin(o, weights);
     multiply_columns_async(o, weights, keys.second(tile));
     group_commit();
     if (++tile == keys.tiles()) break;

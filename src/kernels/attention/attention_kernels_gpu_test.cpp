@@ -88,13 +88,21 @@ TEST_F(AttentionKernelsGpuTest, EqualTheDefinitionInRowsOfAnyLength) {
   }
 }
 
+TEST_F(AttentionKernelsGpuTest, FindEveryOneOfManyRows) {
+  std::vector<int32_t> lengths(70);
+  for (size_t b = 0; b < lengths.size(); ++b) lengths[b] = static_cast<int32_t>(1 + b * 37 % 150);
+  const Problem p = problem({lengths, true, false, 0.1, 16});
+  expect_equal(found(p), expected(p));
+}
+
 TEST_F(AttentionKernelsGpuTest, EqualTheDefinitionInTheCausalForm) {
   const Problem p = problem({{129, 1, 64, 300}, true, true});
   expect_equal(found(p), expected(p));
 }
 
 TEST_F(AttentionKernelsGpuTest, DropTheWeightsThatTheDefinitionDrops) {
-  for (const Case& c : {Case{{129, 3, 100}, true, false, 0.3}, Case{{270, 40}, true, true, 0.1}}) {
+  for (const Case& c : {Case{{129, 3, 100}, true, false, 0.3}, Case{{270, 40}, true, true, 0.1},
+                        Case{{1300, 3}, true, true, 0.1}}) {  // as many stages as there are buffers, and more
     const Problem p = problem(c);
     expect_equal(found(p), expected(p));
   }

@@ -3,6 +3,7 @@
 // of warp w has the sums of rows 16w + g and 16w + g + 8, in columns 8n + 2t and 8n + 2t + 1
 // (kernels/rows/mma.cuh).
 #pragma once
+#include <cfloat>
 #include <cmath>
 #include <type_traits>
 
@@ -77,18 +78,24 @@ template <int kRows>
 struct Stage {
   Bf16 first[kRows * kTileWidth], second[kRows * kTileWidth];
 };
-// Begins to copy positions from, from + 1, …; zeros beyond the row's end.
+// Begins to copy positions from, from + 1, …; zeros beyond the row's end, where nothing is read. A thread has
+// one piece of every kStep'th row.
 template <int kWidth, int kRows>
 __device__ inline void copy_stage(Stage<kRows>& stage, const HeadRows& first, const HeadRows& second,
                                   int from, int length) {
-  constexpr int kPieces = kWidth / 8;
-#pragma unroll 1  // addresses computed ahead would take registers that the products need
-  for (int n = static_cast<int>(threadIdx.x); n < kRows * kPieces; n += kThreads) {
-    const int row = n / kPieces, column = n % kPieces * 8, to = swizzled(row, column), place = from + row;
-    const bool there = place < length && column < first.width;
-    const int64_t at = there ? place : 0, aside = there ? column : 0;
-    copy_async_or_zero<16>(stage.first + to, first.at + at * first.pitch + aside, there);
-    copy_async_or_zero<16>(stage.second + to, second.at + at * second.pitch + aside, there);
+  constexpr int kPieces = kWidth > 32 ? 8 : kWidth / 8, kStep = kThreads / kPieces;
+  static_assert(kStep % 8 == 0, "a thread's pieces lie alike in all of its rows");
+  const int thread = thread_number_here(), row = thread / kPieces, column = thread % kPieces * 8;
+  const int left = column < first.width ? length - from - row : 0;  // positions, from the thread's first on
+  const Bf16 *a = first.at + (from + row) * first.pitch + column,
+             *b = second.at + (from + row) * second.pitch + column;
+  const int to = swizzled(row, column);
+#pragma unroll
+  for (int n = 0; n < kRows / kStep; ++n) {
+    copy_async_or_zero<16>(stage.first + to + n * kStep * kTileWidth, a, n * kStep < left);
+    copy_async_or_zero<16>(stage.second + to + n * kStep * kTileWidth, b, n * kStep < left);
+    a += kStep * first.pitch;
+    b += kStep * second.pitch;
   }
 }
 
@@ -197,73 +204,102 @@ __device__ inline float largest_of_quad(float x) {
 
 // A Philox block has the numbers of 8 neighbouring keys of a query (dropout_attention_position), and a lane
 // two of them: so each lane of those that share blocks computes some, and hands on which weights are kept.
+//
+// A block's counter is {query << 17 | key / 8, head | query >> 15, stream}: but for the lower word it is the
+// same for all queries of a tile, and so is what the first two of seven rounds make of the rest.
 struct WeightDraw {
-  uint64_t stream, head;
-  uint32_t half_threshold;  // in both halves
+  uint32_t c0, c1, c2;  // of rounds 0 and 1, what is the same for a row and head
+  uint32_t limit;       // in both halves: 2^15 − threshold / 2
 
   WeightDraw() = default;
-  __device__ WeightDraw(const AttentionData& d, const Span& span, int h)
-      : stream(dropout_stream(d.draw.site, *d.draw.step)),
-        head(dropout_attention_position(d.draw.slots[span.start] >> 24, d.heads, h, 0) / 8),
-        half_threshold(d.draw.rate.threshold / 2 * 0x10001u) {}
-
-  __device__ uint64_t block(int query, int key) const {
-    return head + (static_cast<uint64_t>(query) << 17) + static_cast<uint32_t>(key) / 8;
+  __device__ WeightDraw(const AttentionData& d, const DropoutKeys& keys, const Span& span, int h) {
+    const uint64_t stream = dropout_stream(d.draw.site, *d.draw.step),
+                   head = dropout_attention_position(d.draw.slots[span.start] >> 24, d.heads, h, 0) / 8;
+    const WideProduct p = multiply_wide(static_cast<uint32_t>(stream), kPhiloxSecond);
+    c0 = p.high ^ static_cast<uint32_t>(head >> 32) ^ keys.first[0];
+    c1 = p.low ^ keys.first[1];
+    c2 = static_cast<uint32_t>(stream >> 32) ^ keys.second[0];
+    limit = (0x8000 - d.draw.rate.threshold / 2) * 0x10001u;
   }
 
-  // Bit 4i + k, and 16 further on: whether the two numbers in word k of block_of(i) keep their weights. The
-  // threshold is even, so that a number's lowest bit does not matter, and the bit above each of two numbers
-  // in a word says how their differences from it come out.
-  template <class Block>
-  __device__ uint32_t kept(const DropoutKeys& keys, const Block& block_of) const {
+  // Bit 4i + k, and 16 further on: whether the two numbers in word k of the block whose counter has the lower
+  // word low_of(i) keep their weights; `query` is any of the tile's. The threshold is even, so that a
+  // number's lowest bit does not matter, and the bit above each half of a word says how its comparison comes
+  // out.
+  template <int kAtOnce, class Low>
+  __device__ uint32_t kept(const DropoutKeys& keys, int query, const Low& low_of) const {
+    const WideProduct same = multiply_wide(c0 ^ static_cast<uint32_t>(query) >> 15, kPhiloxFirst);
+    const uint32_t same_high = same.high ^ keys.second[1];
     uint32_t bits = 0;
-#pragma unroll 1  // several at a time would take registers that the products need
+#pragma unroll kAtOnce
     for (int i = 0; i < 4; ++i) {
-      const PhiloxBlock block = draw_block(keys, stream, block_of(i));
+      WideProduct first = multiply_wide(low_of(i), kPhiloxFirst),
+                  second = multiply_wide(first.high ^ c2, kPhiloxSecond);
+      uint32_t w[4] = {second.high ^ c1, second.low, same_high ^ first.low, same.low};
+#pragma unroll
+      for (int round = 2; round < 7; ++round) {
+        first = multiply_wide(w[0], kPhiloxFirst), second = multiply_wide(w[2], kPhiloxSecond);
+        w[0] = second.high ^ w[1] ^ keys.first[round];
+        w[1] = second.low;
+        w[2] = first.high ^ w[3] ^ keys.second[round];
+        w[3] = first.low;
+      }
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
-        const uint32_t over = (block.word[k] >> 1 | 0x80008000u) - half_threshold;
-        bits = bits >> 1 | (over & 0x80008000u);
+        const uint32_t sum = ((w[k] & ~0x10000u) >> 1) + limit;
+        bits = bits >> 1 | (sum & 0x80008000u);
       }
     }
     return bits;
   }
 };
 
-// Which weights among sums [queries, keys] are kept: a mask for the pair of bf16 made of c[n][2r], c[n][2r +
-// 1].
+// Which weights among sums [queries, keys] are kept: a mask for the pair of bf16 made of c[n][2r] and
+// c[n][2r + 1]. kAtOnce: Philox blocks; several are sooner done, and take more registers.
 struct KeptOfRows {
-  uint32_t words[4];
+  uint32_t words[4][2];
 
-  KeptOfRows() = default;
   // `query`: the lane's first; `key`: the tile's first.
-  __device__ KeptOfRows(const WeightDraw& draw, const DropoutKeys& keys, int query, int key) {
+  template <int kAtOnce>
+  __device__ void draw(const WeightDraw& from, const DropoutKeys& keys, int query, int key) {
     const int lane = this_lane(), t = lane % 4;
-    const uint32_t mine =
-        draw.kept(keys, [&](int i) { return draw.block(query + i / 2 * 8, key + 8 * t + i % 2 * 32); });
+    const uint32_t first = (static_cast<uint32_t>(query) << 17) + static_cast<uint32_t>(key / 8 + t);
+    const uint32_t mine = from.kept<kAtOnce>(keys, query, [&](int i) {  // queries and octets of keys
+      return first + (static_cast<uint32_t>(i / 2 * 8) << 17) + static_cast<uint32_t>(i % 2 * 4);
+    });
 #pragma unroll
-    for (int n = 0; n < 4; ++n) words[n] = __shfl_sync(kAllLanes, mine, (lane & ~3) + n) >> t;
+    for (int n = 0; n < 4; ++n) {  // word t of their blocks: its bits where bytes end
+      const uint32_t theirs = __shfl_sync(kAllLanes, mine, (lane & ~3) + n) * (8u >> t);
+      words[n][0] = theirs * 16;
+      words[n][1] = theirs;
+    }
   }
   __device__ uint32_t mask(int n, int r) const {
-    return spread_bits<1, 3>(words[n % 4] << (15 - 4 * (2 * r + n / 4)));
+    const uint32_t word = words[n % 4][n / 4];
+    return r ? spread_bits<1, 3>(word) : spread_bits<0, 2>(word);
   }
 };
 
 // The same for sums [keys, queries]; `query`: the tile's first, `key`: the warp's first.
 struct KeptOfColumns {
   uint32_t words[8];
+  int shift;
 
-  KeptOfColumns() = default;
-  __device__ KeptOfColumns(const WeightDraw& draw, const DropoutKeys& keys, int query, int key) {
-    const int lane = this_lane(), g = lane / 4, t = lane % 4, mine_from = query + 8 * g + 2 * t;
-    const uint32_t mine =
-        draw.kept(keys, [&](int i) { return draw.block(mine_from + i / 2, key + i % 2 * 8); });
+  template <int kAtOnce>
+  __device__ void draw(const WeightDraw& from, const DropoutKeys& keys, int query, int key) {
+    const int lane = this_lane(), g = lane / 4, t = lane % 4;
+    const uint32_t first =
+        (static_cast<uint32_t>(query + 8 * g + 2 * t) << 17) + static_cast<uint32_t>(key / 8);
+    const uint32_t mine = from.kept<kAtOnce>(keys, query, [&](int i) {  // queries and octets of keys
+      return first + (static_cast<uint32_t>(i / 2) << 17) + static_cast<uint32_t>(i % 2);
+    });
+    shift = 7 - g / 2 - g % 2 * 16;  // of key g
 #pragma unroll
-    for (int n = 0; n < 8; ++n) {
-      words[n] = __shfl_sync(kAllLanes, mine, 4 * n + t) >> (g % 2 * 16 + g / 2);  // of key g
-    }
+    for (int n = 0; n < 8; ++n) words[n] = __shfl_sync(kAllLanes, mine, 4 * n + t);
   }
-  __device__ uint32_t mask(int n, int r) const { return spread_bits<0, 1>(words[n] << (7 - 4 * r)); }
+  __device__ uint32_t mask(int n, int r) const {
+    return spread_bits<0, 1>(__funnelshift_l(words[n], words[n], static_cast<unsigned>(shift - 4 * r)));
+  }
 };
 
 // Calls f(std::integral_constant<int, kWidth>, std::bool_constant<drops>).

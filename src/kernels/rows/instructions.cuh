@@ -40,6 +40,13 @@ __device__ inline uint32_t spread_bits(uint32_t word) {
   return y;
 }
 
+// threadIdx.x, read again each time: what is computed from it takes no registers in between.
+__device__ inline int thread_number_here() {
+  int thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread;
+}
+
 // A barrier for kThreads threads of the block, whole warps; `id` is one of 1 … 15 (0 is __syncthreads).
 template <int kThreads>
 __device__ inline void team_barrier(int id) {

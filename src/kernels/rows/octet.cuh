@@ -177,7 +177,7 @@ __device__ inline PhiloxBlock draw_block(const DropoutKeys& keys, uint64_t strea
   auto c2 = static_cast<uint32_t>(stream), c3 = static_cast<uint32_t>(stream >> 32);
 #pragma unroll
   for (int round = 0; round < 7; ++round) {
-    const WideProduct first = multiply_wide(c0, 0xD2511F53u), second = multiply_wide(c2, 0xCD9E8D57u);
+    const WideProduct first = multiply_wide(c0, kPhiloxFirst), second = multiply_wide(c2, kPhiloxSecond);
     c0 = second.high ^ c1 ^ keys.first[round];
     c1 = second.low;
     c2 = first.high ^ c3 ^ keys.second[round];

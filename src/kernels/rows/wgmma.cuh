@@ -6,7 +6,7 @@
 // kernels/rows/mma.cuh. The right operand is read from a swizzled tile in shared memory: rows of 64 elements,
 // on a boundary of 1024 bytes, in which piece c (16 bytes) of row r lies where piece c ^ (r mod 8) would.
 //
-//   group_begin();                                    // registers and tile are as they should be
+//   group_begin(c, a);                                // registers and tile are as they should be
 //   multiply_rows_async(c, a, group_tile(tile));      // c += a · (16 columns of the tile)ᵀ: its 64 rows
 //   multiply_columns_async(c, a, group_tile(tile));   // c += a · 16 rows of the tile
 //   group_commit();
@@ -44,7 +44,6 @@ __device__ inline GroupTile group_tile(const void* tile) {
 }
 
 __device__ inline void show_to_group() { LRA_WGMMA("fence.proxy.async.shared::cta;" ::: "memory"); }
-__device__ inline void group_begin() { LRA_WGMMA("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ inline void group_commit() { LRA_WGMMA("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
 // Keeps the compiler from moving work on these registers across.
@@ -52,6 +51,17 @@ template <int kColumns>
 __device__ inline void hold(float (&c)[kColumns][4]) {
 #pragma unroll
   for (int i = 0; i < 4 * kColumns; ++i) asm volatile("" : "+f"(c[i / 4][i % 4])::"memory");
+}
+template <int kSteps>
+__device__ inline void hold(uint32_t (&a)[kSteps][4]) {
+#pragma unroll
+  for (int i = 0; i < 4 * kSteps; ++i) asm volatile("" : "+r"(a[i / 4][i % 4])::"memory");
+}
+// After the threads' own work on these registers, operands and sums of what follows.
+template <class... Registers>
+__device__ inline void group_begin(Registers&... r) {
+  (hold(r), ...);
+  LRA_WGMMA("wgmma.fence.sync.aligned;" ::: "memory");
 }
 // For all products but those of the last kGroups commits, whose sums are `c`.
 template <int kGroups, class... Sums>

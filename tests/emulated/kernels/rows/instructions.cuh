@@ -23,6 +23,8 @@ uint32_t spread_bits(uint32_t word) {
   return (word >> (8 * kFirst + 7) & 1 ? 0xffffu : 0) | (word >> (8 * kSecond + 7) & 1 ? 0xffff0000u : 0);
 }
 
+inline int thread_number_here() { return static_cast<int>(threadIdx.x); }
+
 template <int kThreads>
 void team_barrier(int id, LRA_SITE_PARAMETERS) {
   static_assert(kThreads % 32 == 0, "barriers are for whole warps");

@@ -20,7 +20,8 @@ inline GroupTile group_tile(const void* tile, LRA_SITE_PARAMETERS) {
 }
 
 inline void show_to_group() {}
-inline void group_begin() {}
+template <class... R>
+inline void group_begin(R&...) {}
 inline void group_commit() { emulated::commit_products(); }
 template <int kGroups, class... Sums>
 void group_wait(Sums&...) {
