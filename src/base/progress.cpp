@@ -30,6 +30,19 @@ std::string duration_text(double seconds) {
   return fmt::format("{} h {} min", s / 3600, s % 3600 / 60);
 }
 
+std::string rate_text(double rate) {
+  if (!std::isfinite(rate) || std::abs(rate) >= 1e15) return fmt::format("{:.4g}", rate);
+  if (std::abs(rate) < 1000) return fmt::format("{:.4g}", rate);
+  const double unit = std::pow(10, std::floor(std::log10(std::abs(rate))) - 3);  // four digits
+  const std::string digits = fmt::format("{:.0f}", std::round(std::abs(rate) / unit) * unit);
+  std::string text = rate < 0 ? "-" : "";
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text;
+}
+
 Progress::Progress(std::string title, int64_t total, std::string unit, int64_t start)
     : title_(std::move(title)),
       unit_(std::move(unit)),
@@ -63,7 +76,7 @@ void Progress::print(int64_t done, std::string_view remark, bool last) {
   const double rate = elapsed > 0 ? static_cast<double>(done - start_) / elapsed : 0;
   std::string line = fmt::format("{} {}", title_, done);
   if (total_ > 0) line += fmt::format("/{}", total_);
-  if (rate > 0) line += fmt::format("  {:.4g} {}/s", rate, unit_);
+  if (rate > 0) line += fmt::format("  {} {}/s", rate_text(rate), unit_);
   if (last) {
     line += fmt::format("  in {}", duration_text(elapsed));
   } else if (rate > 0 && total_ > done) {

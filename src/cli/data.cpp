@@ -92,6 +92,9 @@ class Data : public Verb {
         ->type_name("TRAIN,VAL,TEST");
     make->add_option("--seed", request_.seed, "one number decides everything random")
         ->type_name("N")
+        ->check([](const std::string& text) {
+          return text.starts_with('-') ? "found " + text + ", expected a number from 0 on" : std::string();
+        })
         ->capture_default_str();
     add_making_options(*make);
 
@@ -220,10 +223,15 @@ class Data : public Verb {
       return 0;
     }
     fmt::print("{}\n{}", folder().path().string(), split_table(report.at("splits")));
-    bool benchmark = true;
-    for (const Json& split : report.at("splits")) benchmark = benchmark && split.at("benchmark") == "matches";
+    const auto all = [&](const char* which) {
+      bool are = true;
+      for (const Json& split : report.at("splits")) are = are && split.at("benchmark") == which;
+      return are;
+    };
     fmt::print("hashes, contents and labels are right{}\n",
-               benchmark ? "; this is the benchmark's own data, bit for bit" : "");
+               all("matches") ? "; this is the benchmark's own data, bit for bit"
+               : all("tiny")  ? "; this is the known small set, bit for bit (not the benchmark's data)"
+                              : "");
     for (const auto& [pair, count] : report.at("repeats").at("shared").items()) {
       fmt::print("examples shared by {}: {}\n", pair, count.get<int64_t>());
     }

@@ -122,8 +122,8 @@ class Models : public Verb {
       return;
     }
     std::vector<std::vector<std::string>> rows;
-    for (const auto& c : cards) rows.push_back({c.name, c.cost, c.paper});
-    std::cout << format_table({"model", "cost", "paper"}, rows);
+    for (const auto& c : cards) rows.push_back({c.name, c.causal ? "yes" : "", c.cost, c.paper});
+    std::cout << format_table({"model", "causal form", "cost", "paper"}, rows);
   }
 
   void show(const ModelCard& c) const {

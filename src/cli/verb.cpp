@@ -44,7 +44,18 @@ int run_verb(Verb& verb) {
   return verb.run();
 }
 
-// An unknown verb or option gets the nearest name.
+// CLI11 names no other verb for one that is not there, and --help behind it would hide that.
+void check_verb(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return;
+  std::vector<std::string> known;
+  for (const auto* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    known.push_back(verb->get_name());
+  }
+  if (std::find(known.begin(), known.end(), argv[1]) != known.end()) return;
+  fail("command line", "there is no verb '{}'. {}", argv[1], suggestion(argv[1], known));
+}
+
+// An unknown option gets the nearest name.
 std::string with_suggestion(const CLI::App& app, const std::string& message) {
   std::vector<std::string> known;
   const CLI::App* at = &app;
@@ -56,6 +67,9 @@ std::string with_suggestion(const CLI::App& app, const std::string& message) {
     known.push_back(sub->get_name());
   const auto extras = app.remaining(true);
   if (extras.empty()) return message + ".";
+  if (at != &app && std::find(known.begin(), known.end(), extras.front()) != known.end()) {
+    return fmt::format("'{0}' stands after the verb: lra {1} {0}.", extras.front(), at->get_name());
+  }
   return fmt::format("'{}' is not known here. {}", extras.front(), suggestion(extras.front(), known));
 }
 
@@ -133,6 +147,7 @@ int run_program(int argc, char** argv) {
   std::vector<std::pair<Verb*, CLI::App*>> verbs;
   for (Verb* verb : verbs_in_order()) verbs.emplace_back(verb, verb->add(app));
   try {
+    check_verb(app, argc, argv);
     app.parse(argc, argv);
     for (const auto& [verb, command] : verbs) {
       if (command->parsed()) return run_verb(*verb);
@@ -140,6 +155,10 @@ int run_program(int argc, char** argv) {
     return 0;
   } catch (const CLI::Success& e) {  // --help, --version
     return app.exit(e);
+  } catch (const CLI::ConversionError& e) {
+    std::cerr << "lra: [command line] " << e.what()
+              << ", which is not what that option takes. See lra VERB --help.\n";
+    return 1;
   } catch (const CLI::ParseError& e) {
     std::cerr << "lra: [command line] " << with_suggestion(app, e.what())
               << " See lra --help, or lra VERB --help.\n";

@@ -211,6 +211,8 @@ std::string write_dataset(const fs::path& path, const Examples& examples, const 
 
 // ---- the folder ----
 
+std::string (*command_for_data)(const std::string& task, const std::string& variant) = nullptr;
+
 bool DataFolder::complete() const {
   std::error_code code;  // an unreadable folder holds no data for us either
   return fs::exists(manifest_path(), code);
@@ -222,13 +224,15 @@ void DataFolder::require() const {
   const bool usual =
       root == (from_environment && *from_environment ? from_environment : "data") || root == "./data";
   const std::string where = usual ? "" : fmt::format(" --data {}", root.string());
-  if (variant == "default" || variant == "tiny") {
-    fail("data", "there is no data at {}. Make it with 'lra data make {}{}{}'.", path().string(), task,
-         variant == "tiny" ? " --size tiny" : "", where);
+  const std::string command = command_for_data ? command_for_data(task, variant) : std::string();
+  const std::string what_to_do = command.empty()
+                                     ? fmt::format("See 'lra data list{}' for what there is", where)
+                                     : fmt::format("It comes from '{}{}'", command, where);
+  std::error_code code;
+  if (fs::is_directory(path(), code)) {
+    fail("data", "{} is half-made: it has no manifest.json. {}.", path().string(), what_to_do);
   }
-  fail("data",
-       "there is no data at {}. See 'lra data list{}' for what there is, or make it with 'lra data make {}'.",
-       path().string(), where, task);
+  fail("data", "there is no data at {}. {}.", path().string(), what_to_do);
 }
 
 Dataset DataFolder::open(std::string_view split) const {

@@ -89,7 +89,9 @@ class Dataset {
   int64_t length(int64_t i) const {
     return offsets_[static_cast<size_t>(i) + 1] - offsets_[static_cast<size_t>(i)];
   }
-  int64_t total_tokens() const { return offsets_.back(); }
+  int64_t total_tokens() const {  // of both documents
+    return offsets_.back() + (has_second() ? offsets2_.back() : 0);
+  }
 
   // Places choose rows of a table of positions: throws unless they rise and stay below max_length.
   void check_places(int64_t i) const;
@@ -122,6 +124,10 @@ std::string write_dataset(const fs::path& path, const Examples& examples, const 
 // ---- a task's data on disk: DATA/TASK/VARIANT/{train,val,test}.safetensors and manifest.json ----
 
 inline constexpr const char* kSplits[] = {"train", "val", "test"};
+
+// The command that makes or imports a variant of a task's data, without --data; empty where nobody can tell.
+// Set by the tasks, which this room does not know.
+extern std::string (*command_for_data)(const std::string& task, const std::string& variant);
 
 struct DataFolder {
   fs::path root;  // DATA

@@ -257,6 +257,72 @@ std::string derive_variant(const Task& task, const MakeRequest& request) {
   return name.empty() ? "default" : name;
 }
 
+namespace {
+
+// Of "max_length-1000-seed3" takes KEY-VALUE if it begins with that; VALUE ends where a dash does not belong
+// to it.
+std::optional<std::string> take(std::string_view& rest, std::string_view key) {
+  if (!rest.starts_with(key)) return std::nullopt;
+  const size_t end = std::min(rest.find('-', key.size()), rest.size());
+  std::string value(rest.substr(key.size(), end - key.size()));
+  rest.remove_prefix(std::min(end + 1, rest.size()));
+  return value;
+}
+
+// What a variant's name says of how it was asked for (derive_variant); nothing for a name of somebody's own.
+std::optional<MakeRequest> request_for(const Task& task, const std::string& variant) {
+  MakeRequest request;
+  std::string_view rest = variant;
+  if (rest == "default") rest = "";
+  if (rest == "tiny" || rest.starts_with("tiny-")) {
+    request.size = "tiny";
+    rest.remove_prefix(std::min<size_t>(5, rest.size()));
+  }
+  const auto fields = describe_fields([&](Fields& f) { task.options(request.size)->visit(f); });
+  while (!rest.empty()) {
+    const std::string_view before = rest;
+    for (const FieldInfo& field : fields) {
+      if (const auto value = take(rest, field.key + "-")) request.options.push_back(field.key + "=" + *value);
+    }
+    const std::string numbers(rest);
+    int64_t train = 0, val = 0, test = 0, seed = 0;
+    int used = 0;
+    if (std::sscanf(numbers.c_str(), "n%ld-%ld-%ld%n", &train, &val, &test, &used) == 3) {
+      request.counts = {train, val, test};
+      rest.remove_prefix(std::min(rest.size(), static_cast<size_t>(used) + 1));
+    } else if (std::sscanf(numbers.c_str(), "seed%ld%n", &seed, &used) == 1) {
+      request.seed = static_cast<uint64_t>(seed);
+      rest.remove_prefix(std::min(rest.size(), static_cast<size_t>(used) + 1));
+    }
+    if (rest.size() == before.size()) return std::nullopt;
+  }
+  try {
+    if (derive_variant(task, request) == variant) return request;
+  } catch (const Error&) {  // no such value
+  }
+  return std::nullopt;
+}
+
+std::string command_for(const std::string& name, const std::string& variant) {
+  const auto names = Registry<Task>::instance().names();
+  if (std::find(names.begin(), names.end(), name) == names.end()) return {};
+  const Task& task = find_task(name);
+  const bool imported = variant == "imported";
+  const auto request = imported ? MakeRequest() : request_for(task, variant);
+  if (!request) return {};
+  const bool made = task.can_make(request->size) && !imported;
+  std::string command = fmt::format("lra data {} {}{}", made ? "make" : "import", name, made ? "" : " FROM");
+  if (request->size != "full") command += " --size " + request->size;
+  for (const std::string& option : request->options) command += " --option " + option;
+  if (const auto& n = request->counts) command += fmt::format(" --count {},{},{}", n->train, n->val, n->test);
+  if (request->seed != 0) command += fmt::format(" --seed {}", request->seed);
+  return command;
+}
+
+[[maybe_unused]] const bool registered = (command_for_data = command_for, true);
+
+}  // namespace
+
 DataFolder make_data(const Task& task, const fs::path& root, const MakeRequest& request) {
   check_size(request.size);
   if (!task.can_make(request.size)) {
@@ -272,10 +338,9 @@ DataFolder make_data(const Task& task, const fs::path& root, const MakeRequest& 
   DataFolder folder{root, std::string(task.name()), request.variant.empty() ? derived : request.variant};
   check_variant_name(folder.variant);
   if (folder.variant != derived && (folder.variant == "default" || folder.variant == "tiny")) {
-    fail(
-        "data",
-        "'{}' names the benchmark's own data; with these options choose another --variant, for example '{}'.",
-        folder.variant, derived);
+    fail("data", "'{}' names {}; with these options choose another --variant, for example '{}'.",
+         folder.variant, folder.variant == "tiny" ? "the known small set" : "the benchmark's own data",
+         derived);
   }
   const Recipe recipe{"made", fmt::format("lra data make {}", task.name()), request.seed,
                       options_json(*options)};

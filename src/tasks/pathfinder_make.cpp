@@ -163,11 +163,11 @@ void draw_all(const Parameters& parameters, int64_t levels, uint64_t seed, Recor
     return true;
   });
   records.cut(next);
-  if (next > 0) info("pathfinder: going on after {} images of an earlier attempt", next);
+  if (next > 0) info("going on after {} images of an earlier attempt", next);
   Generators generators(parameters, levels);
   const int64_t block = parameters.window <= 32 ? 1024 : 64;
   std::string bytes(static_cast<size_t>(block) * records.size(), '\0');
-  Progress progress("pathfinder: making images", wanted, "images", distinct.taken());
+  Progress progress("making images", wanted, "images", distinct.taken());
   while (!distinct.full()) {
     parallel_items(block, [&](int64_t i) {
       if (interrupted()) return;

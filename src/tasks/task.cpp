@@ -33,9 +33,7 @@ Json Task::check_file(const fs::path&) const {
   fail(name(), "this task has no rule to check a file against.");
 }
 
-std::string Task::tsv_header() const {
-  fail(name(), "the data of this task is not published as TSV; use --format jsonl.");
-}
+std::string Task::tsv_header() const { fail(name(), "this task has no export as TSV; use --format jsonl."); }
 std::string Task::tsv_row(const Dataset&, int64_t) const { return tsv_header(); }
 
 }  // namespace lra

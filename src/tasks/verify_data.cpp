@@ -33,7 +33,7 @@ void check_against_manifest(const Dataset& data, const Json& manifest, const Dat
   }
 }
 
-// "matches" for the benchmark's own data, "unknown" where no hash is known.
+// "matches" for the benchmark's own data, "tiny" for the known small set, "unknown" where no hash is known.
 std::string check_golden(const Task& task, const Dataset& data, const DataFolder& folder,
                          const std::string& sha256) {
   if (data.info().version != task.info().version) {
@@ -43,12 +43,12 @@ std::string check_golden(const Task& task, const Dataset& data, const DataFolder
   const std::string key = fmt::format("{}/{}", folder.variant, data.info().split);
   for (const auto& [name, known] : task.golden_hashes()) {
     if (name != key) continue;
-    if (known == sha256) return "matches";
+    const bool tiny = folder.variant == "tiny";
+    if (known == sha256) return tiny ? "tiny" : "matches";
     fail("data",
-         "{}: the data has sha256 {}, the benchmark's own is {}. Make or import it again with --force; data "
-         "of "
-         "your own belongs under a name of its own (--variant NAME).",
-         data.path().string(), sha256, known);
+         "{}: the data has sha256 {}, {} is {}. Make or import it again with --force; data of your own "
+         "belongs under a name of its own (--variant NAME).",
+         data.path().string(), sha256, tiny ? "the known small set" : "the benchmark's own", known);
   }
   return "unknown";
 }

@@ -26,7 +26,11 @@ TEST_F(ProgramTest, EveryVerbHasHelp) {
 
 TEST_F(ProgramTest, MistakesExitWithOneAndSayTheNearestName) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{"trian"}, "train"},
+      {{"trian"}, "'train'"},
+      {{"trian", "--help"}, "'train'"},
+      {{"--json", "tasks"}, "lra tasks --json"},
+      {{"data", "make", "listops", "--seed", "-1"}, "from 0 on"},
+      {{"train", "transformer", "text"}, "lra data import text FROM"},
       {{"train", "transformr", "listops"}, "transformer"},
       {{"train", "transformer", "listop"}, "listops"},
       {{"train", "transformer", "listops", "--protcol", "tiny"}, "--protocol"},

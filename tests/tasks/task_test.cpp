@@ -32,7 +32,7 @@ TEST_P(EveryTask, MakesTinyDataThatVerifiesAndCanBeShown) {
   MakeRequest request;
   request.size = "tiny";
   const DataFolder made = make_data(task_, folder.path(), request);
-  EXPECT_EQ(verify_data(task_, made).at("splits").at("train").at("benchmark"), "matches");
+  EXPECT_EQ(verify_data(task_, made).at("splits").at("train").at("benchmark"), "tiny");
   const Dataset test = made.open("test");
   EXPECT_FALSE(task_.show(test, 0).empty());
   EXPECT_FALSE(data_stats(task_, made).tables.empty());

@@ -95,16 +95,16 @@ TEST_F(VerifyData, RefusesAManifestThatIsNone) {
   }
 }
 
-TEST_F(VerifyData, KnowsTheBenchmarksOwnTinyData) {
+TEST_F(VerifyData, KnowsTheTinyData) {
   MakeRequest request;
   request.size = "tiny";
   const DataFolder tiny = make_data(task_, folder_.path(), request);
   const Json report = verify_data(task_, tiny);
   for (const char* split : kSplits)
-    EXPECT_EQ(report.at("splits").at(split).at("benchmark"), "matches") << split;
+    EXPECT_EQ(report.at("splits").at(split).at("benchmark"), "tiny") << split;
 }
 
-TEST_F(VerifyData, RefusesOtherDataUnderTheBenchmarksName) {
+TEST_F(VerifyData, RefusesOtherDataUnderTheTinySetsName) {
   MakeRequest request;
   request.size = "tiny";
   made_ = make_data(task_, folder_.path(), request);
@@ -113,7 +113,7 @@ TEST_F(VerifyData, RefusesOtherDataUnderTheBenchmarksName) {
     examples.offsets.pop_back();
     examples.tokens.resize(static_cast<size_t>(examples.offsets.back()));
   });
-  EXPECT_TRUE(says(complaint(), "the benchmark's own is"));
+  EXPECT_TRUE(says(complaint(), "the known small set is"));
 }
 
 }  // namespace
