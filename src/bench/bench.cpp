@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <iostream>
 
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/util/Exception.h>
@@ -14,6 +15,7 @@
 #include "base/signals.h"
 #include "base/torch_compat.h"
 #include "batch/sources.h"
+#include "bench/child.h"
 #include "bench/peer.h"
 #include "bench/profile.h"
 #include "models/model.h"
@@ -44,6 +46,16 @@ Batch random_batch(const BenchCase& c, const LayoutOptions& layout, const torch:
     batch.labels.mutable_data_ptr<int64_t>()[r] = rng.below(static_cast<uint32_t>(c.sizes.num_classes));
   }
   return batch.to(device);
+}
+
+std::unique_ptr<ModelOptions> options_of(const BenchCase& c) {
+  const ConfigTree* set = c.set.find(c.model);
+  ConfigTree tree = set ? *set : ConfigTree();
+  if (c.unfused) overlay(tree, parse_assignment("attention=unfused"));
+  auto options = find_model(c.model).options();
+  ConfigReader reader(tree, c.model);
+  options->visit(reader);
+  return options;
 }
 
 // Our side of a case, kept alive between the two rounds of measuring.
@@ -95,12 +107,7 @@ class OurCase {
 
  private:
   static std::shared_ptr<Encoder> build(const BenchCase& c, torch::Dtype compute) {
-    const Model& model = find_model(c.model);
-    const auto options = model.options();
-    const ConfigTree tree = c.unfused ? parse_assignment("attention=unfused") : ConfigTree();
-    ConfigReader reader(tree);
-    options->visit(reader);
-    auto encoder = make_encoder(model, c.sizes, *options, 0);
+    auto encoder = make_encoder(find_model(c.model), c.sizes, *options_of(c), 0);
     encoder->set_compute_type(compute);
     return encoder;
   }
@@ -178,12 +185,54 @@ std::string too_large(const BenchCase& c, const torch::Device& device, const std
   return fmt::format("needs about {:.0f} GB, {:.0f} are free", needed / 1e9, there / 1e9);
 }
 
-void run_case(const BenchCase& c, const BenchOptions& options, const torch::Device& device,
-              const std::string& dtype, std::vector<BenchRow>& rows) {
-  info("{}{} L {} batch {} dropout {} {} {}", c.name.empty() ? "" : c.name + ": ", c.model,
-       c.sizes.max_length, c.batch, c.sizes.dropout, dtype, c.phase);
-  std::vector<BenchRow> peers;
+// What its sizes and options refuse, seen on a small one.
+void check_case(BenchCase c) {
+  c.sizes.check();
+  c.sizes.layers = 1;
+  c.sizes.max_length = std::min<int64_t>(c.sizes.max_length, 64);
+  make_encoder(find_model(c.model), c.sizes, *options_of(c), 0);
+}
+
+// In two rounds, with whatever else is to be measured between them.
+void measure_here(BenchRow& row, const BenchOptions& options, const torch::Device& device,
+                  const std::function<void()>& between) {
   reset_peak_memory(device);
+  OurCase our_case(row.bench_case, device, compute_type(row.dtype));
+  our_case.measure(options.seconds / 2, options.repeats);
+  between();
+  our_case.measure(options.seconds / 2, options.repeats);
+  const auto& samples = our_case.samples();
+  row.ms_median = quantile(samples, 0.5);
+  row.ms_p10 = quantile(samples, 0.1);
+  row.ms_p90 = quantile(samples, 0.9);
+  row.repeats = static_cast<int64_t>(samples.size());
+  row.tokens_per_s = our_case.tokens() / row.ms_median * 1e3;
+  row.peak_bytes = peak_memory_bytes(device);
+}
+
+void measure_apart(BenchRow& row, std::vector<std::string> command, size_t number,
+                   const std::function<void()>& between) {
+  command.push_back(fmt::format("--measure-case={}", number));
+  Child child(command);
+  if (child.says("ready")) between();
+  child.tell("go");
+  const auto numbers = child.result();
+  if (!numbers)
+    fail("bench",
+         "{} L {}: its process ended before its measurement did. It has said why above; if not, the system "
+         "may have ended it for its memory. Try fewer --batches.",
+         row.bench_case.model, row.bench_case.sizes.max_length);
+  read_numbers(row, *numbers, "the process of a case");
+}
+
+void run_case(const BenchCase& c, size_t number, const BenchOptions& options, const torch::Device& device,
+              const std::string& dtype, std::vector<BenchRow>& rows) {
+  info("{}{} L {}{} batch {} dropout {} {} {}", c.name.empty() ? "" : c.name + ": ", c.model,
+       c.data.empty() ? "" : "≤ ", c.sizes.max_length, c.batch, c.sizes.dropout, dtype, c.phase);
+  std::vector<BenchRow> peers;
+  const auto measure_peers = [&] {
+    if (options.peers) peers = run_peers(c, options, device.str(), dtype);
+  };
   BenchRow ours{c,
                 c.unfused               ? "lra-unfused"
                 : c.eager               ? "lra-eager"
@@ -196,17 +245,11 @@ void run_case(const BenchCase& c, const BenchOptions& options, const torch::Devi
     return;
   }
   try {
-    OurCase our_case(c, device, compute_type(dtype));
-    our_case.measure(options.seconds / 2, options.repeats);
-    if (options.peers) peers = run_peers(c, options, device.str(), dtype);
-    our_case.measure(options.seconds / 2, options.repeats);
-    const auto& samples = our_case.samples();
-    ours.ms_median = quantile(samples, 0.5);
-    ours.ms_p10 = quantile(samples, 0.1);
-    ours.ms_p90 = quantile(samples, 0.9);
-    ours.repeats = static_cast<int64_t>(samples.size());
-    ours.tokens_per_s = our_case.tokens() / ours.ms_median * 1e3;
-    ours.peak_bytes = peak_memory_bytes(device);
+    if (device.is_cpu() && !options.own_process.empty()) {
+      measure_apart(ours, options.own_process, number, measure_peers);
+    } else {
+      measure_here(ours, options, device, measure_peers);
+    }
   } catch (const c10::OutOfMemoryError&) {
     ours.problem = "more memory than the device has";
   }
@@ -233,6 +276,23 @@ void compare_with_baselines(std::vector<BenchRow>& rows) {
           base.ms_median / row.ms_median;
     }
   }
+}
+
+Json numbers_json(const BenchRow& r) {
+  return {{"ms_median", r.ms_median},       {"ms_p10", r.ms_p10},         {"ms_p90", r.ms_p90},
+          {"tokens_per_s", r.tokens_per_s}, {"peak_bytes", r.peak_bytes}, {"repeats", r.repeats}};
+}
+
+// {"model.width": 512, "performer.features": 64}
+Json settings_json(const ConfigTree& set) {
+  Json all = Json::object();
+  for (const auto& [section, keys] : set.children) {
+    for (const auto& [key, leaf] : keys.children) {
+      const bool plain = Json::accept(leaf.value);  // a number or a flag
+      all[section + "." + key] = plain ? Json::parse(leaf.value) : Json(leaf.value);
+    }
+  }
+  return all;
 }
 
 bool fits(BenchCase c, int64_t batch, const torch::Device& device, torch::Dtype compute) {
@@ -269,6 +329,41 @@ int64_t find_max_batch(const BenchCase& c, const BenchOptions& options) {
     (works(middle) ? good : bad) = middle;
   }
   return good;
+}
+
+EncoderConfig read_settings(const ConfigTree& set, const std::vector<std::string>& models) {
+  EncoderConfig sizes;
+  ConfigReader reader(set);
+  reader.section(
+      "model", [&](Fields& f) { sizes.visit(f); }, "");
+  for (const auto& name : models) {
+    const auto options = find_model(name).options();
+    reader.section(
+        name.c_str(), [&](Fields& f) { options->visit(f); }, "");
+  }
+  reader.finish();
+  return sizes;
+}
+
+Json measure_case(const BenchCase& c, const BenchOptions& options) {
+  const torch::Device device = parse_device(options.device);
+  BenchRow row{c, "lra", device.str(), dtype_of(c, device)};
+  set_numerics(row.dtype == "tf32", options.deterministic);
+  measure_here(row, options, device, [] {
+    std::cout << "ready" << std::endl;
+    std::string turn;
+    if (!std::getline(std::cin, turn)) throw Interrupted("whoever was to say when to go on has gone");
+  });
+  return numbers_json(row);
+}
+
+void read_numbers(BenchRow& row, const Json& numbers, std::string_view where) {
+  row.ms_median = json_get<double>(numbers, "ms_median", where);
+  row.ms_p10 = json_get<double>(numbers, "ms_p10", where);
+  row.ms_p90 = json_get<double>(numbers, "ms_p90", where);
+  row.tokens_per_s = json_get<double>(numbers, "tokens_per_s", where);
+  row.peak_bytes = json_get<int64_t>(numbers, "peak_bytes", where);
+  row.repeats = json_get<int64_t>(numbers, "repeats", where);
 }
 
 void check_profile(const BenchOptions& options) {
@@ -308,15 +403,17 @@ std::vector<BenchRow> run_bench(const std::vector<BenchCase>& cases, const Bench
   const torch::Device device = parse_device(options.device);
   std::vector<std::string> dtypes;
   for (const auto& c : cases) {
-    c.sizes.check();
+    check_case(c);
     dtypes.push_back(dtype_of(c, device));
   }
-  if (options.peers) compile_peers(cases, dtypes, options, device.str());
+  if (options.peers) {
+    check_peers(cases, options, device.str());
+    compile_peers(cases, dtypes, options, device.str());
+  }
   std::vector<BenchRow> rows;
-  for (const auto& c : cases) {
-    const std::string dtype = dtype_of(c, device);
-    set_numerics(dtype == "tf32", options.deterministic);
-    run_case(c, options, device, dtype, rows);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    set_numerics(dtypes[i] == "tf32", options.deterministic);
+    run_case(cases[i], i, options, device, dtypes[i], rows);
     release_device_memory();
     compare_with_baselines(rows);
     so_far(rows);
@@ -340,16 +437,12 @@ Json bench_json(const std::vector<BenchRow>& rows, const BenchOptions& options) 
                 {"heads", e.heads},
                 {"ff_width", e.ff_width},
                 {"dropout", e.dropout},
+                {"set", settings_json(r.bench_case.set)},
                 {"data", r.bench_case.data},
                 {"implementation", r.implementation}};
     if (r.problem.empty()) {
-      row.update({{"ms_median", r.ms_median},
-                  {"ms_p10", r.ms_p10},
-                  {"ms_p90", r.ms_p90},
-                  {"tokens_per_s", r.tokens_per_s},
-                  {"peak_bytes", r.peak_bytes},
-                  {"repeats", r.repeats},
-                  {"ratio_to_lra", r.ratio_to_lra ? Json(*r.ratio_to_lra) : Json(1.0)}});
+      row.update(numbers_json(r));
+      row["ratio_to_lra"] = r.ratio_to_lra.value_or(1.0);
       if (r.speed_to_transformer) row["speed_to_transformer"] = *r.speed_to_transformer;
       if (r.speed_to_unfused) row["speed_to_unfused"] = *r.speed_to_unfused;
       if (!r.kernels.empty()) row["kernels"] = kernels_json(r.kernels);

@@ -4,12 +4,16 @@
 // Random tokens, full rows. A training step is everything from batch to updated parameters. Ours is measured
 // before and after the peers and the samples pooled, so that a machine that changes its pace in between shows
 // in the spread, not in the ratio. Steps run back to back, as in training, ours and the peers'.
+//
+// On a CPU the peak of memory is that of a process: each case has one of its own, as each peer has, so that
+// it does not depend on what was measured before.
 #pragma once
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/config.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "nn/encoder_config.h"
@@ -20,6 +24,7 @@ struct BenchCase {
   std::string name;  // of a suite's case; else empty
   std::string model = "transformer";
   EncoderConfig sizes;
+  ConfigTree set = {};  // what --set says of this model: the sections `model` and its own
   int64_t batch = 32;
   std::string phase = "train";  // or "forward"
   std::string dtype = {};       // fp32, tf32 or bf16; empty: as for training
@@ -32,6 +37,9 @@ struct BenchCase {
 std::vector<std::string> bench_suites();
 std::vector<BenchCase> bench_suite(const std::string& name);
 
+// The sizes that --set asks for. Names of models, and names and values of everything set, are checked.
+EncoderConfig read_settings(const ConfigTree& set, const std::vector<std::string>& models);
+
 struct BenchOptions {
   std::string device;    // empty: as for training
   double seconds = 10;   // of measuring a case and implementation
@@ -41,6 +49,8 @@ struct BenchOptions {
   std::vector<std::string> peer_modes = {"eager", "compile"};
   fs::path peers_folder = "bench/peers";
   std::string python;  // empty: .venv/bin/python, else python3
+  // Measures case N, on a CPU, with --measure-case=N added (measure_case); empty: cases are measured here.
+  std::vector<std::string> own_process = {};
 };
 
 // Work of the device (bench/profile.h).
@@ -62,9 +72,14 @@ struct BenchRow {
   std::string problem = {};              // why there is no number
 };
 
-// `so_far` is called after each case: a long benchmark that is stopped keeps what it has measured.
+// All cases are checked before the first is measured. `so_far` is called after each: a long benchmark that is
+// stopped keeps what it has measured.
 std::vector<BenchRow> run_bench(const std::vector<BenchCase>& cases, const BenchOptions& options,
                                 const std::function<void(const std::vector<BenchRow>&)>& so_far);
+// A case in a process of its own, which says "ready" between the two rounds and waits to be told to go on.
+// Its numbers are for read_numbers.
+Json measure_case(const BenchCase& c, const BenchOptions& options);
+void read_numbers(BenchRow& row, const Json& numbers, std::string_view where);
 // Where the time of our steps goes, on CUDA; once in a process, which should do nothing else.
 std::vector<KernelTime> profile_case(const BenchCase& c, const BenchOptions& options);
 void check_profile(const BenchOptions& options);  // refuses a device that cannot be profiled

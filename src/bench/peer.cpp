@@ -11,14 +11,20 @@
 namespace lra {
 namespace {
 
+std::string interpreter(const BenchOptions& options) {
+  if (!options.python.empty()) return options.python;
+  return fs::exists(".venv/bin/python") ? ".venv/bin/python" : "python3";
+}
+
+fs::path script_of(const BenchCase& c, const BenchOptions& options) {
+  return options.peers_folder / (c.model + ".py");
+}
+
 std::vector<std::string> peer_command(const fs::path& script, const BenchCase& c, const std::string& mode,
                                       const BenchOptions& options, const std::string& device,
                                       const std::string& dtype) {
-  const std::string python = !options.python.empty()          ? options.python
-                             : fs::exists(".venv/bin/python") ? ".venv/bin/python"
-                                                              : "python3";
   const EncoderConfig& e = c.sizes;
-  std::vector<std::string> command = {python, script.string(), "--wait"};
+  std::vector<std::string> command = {interpreter(options), script.string(), "--wait"};
   const auto add = [&](const char* option, const auto& value) {
     command.emplace_back(option);
     command.push_back(fmt::format("{}", value));
@@ -44,13 +50,35 @@ std::vector<std::string> peer_command(const fs::path& script, const BenchCase& c
   return command;
 }
 
-void fill(BenchRow& row, const Json& j, const std::string& where) {
-  row.ms_median = json_get<double>(j, "ms_median", where);
-  row.ms_p10 = json_get<double>(j, "ms_p10", where);
-  row.ms_p90 = json_get<double>(j, "ms_p90", where);
-  row.tokens_per_s = json_get<double>(j, "tokens_per_s", where);
-  row.peak_bytes = json_get<int64_t>(j, "peak_bytes", where);
-  row.repeats = json_get<int64_t>(j, "repeats", where);
+// What a case asks for and bench/peers/peer.py does not have: it would be compared with something else.
+std::string beyond_peers(const BenchCase& c) {
+  const EncoderConfig& e = c.sizes;
+  const ConfigTree* own = c.set.find(c.model);
+  if (own && !own->children.empty()) return fmt::format("{}.{}", c.model, own->children.front().key);
+  if (e.qkv_width != e.width) return "a model.qkv_width other than model.width";
+  if (e.positions != "sinusoidal") return "model.positions=" + e.positions;
+  if (e.pooling == "first") return "model.pooling=first";
+  return e.causal ? "model.causal" : "";
+}
+
+// As each peer will: torch, and the release of it that peers expect.
+void check_interpreter(const BenchOptions& options) {
+  const std::string python = interpreter(options);
+  const std::string script = fmt::format(
+      "import sys; sys.argv = ['{0}/peer.py']; sys.path.insert(0, '{0}'); import peer; print('{{}}')",
+      options.peers_folder.string());
+  bool works = false;
+  try {
+    works = run_for_json({python, "-c", script}).has_value();
+  } catch (const Error& error) {
+    warn("{}", error.what());
+  }
+  if (!works)
+    fail(
+        "bench",
+        "--peers: {} cannot run PyTorch's models; why is said above. Name an interpreter that has torch with "
+        "--python; `make bench` installs one.",
+        python);
 }
 
 // A peer in one mode, and the row it fills. What goes wrong with one is said there, and no other's loss.
@@ -72,7 +100,7 @@ class Peer {
       const std::optional<Json> found = child_ ? child_->result() : std::nullopt;
       if (!found)
         fail("bench", "{} failed; its message is above. `make bench` installs what it needs", where_);
-      fill(row_, *found, where_);
+      read_numbers(row_, *found, where_);
     });
     child_.reset();
     ready_ = false;
@@ -100,10 +128,32 @@ class Peer {
 
 }  // namespace
 
+void check_peers(const std::vector<BenchCase>& cases, const BenchOptions& options,
+                 const std::string& device) {
+  if (!fs::is_directory(options.peers_folder))
+    fail("bench",
+         "--peers: there is no folder {} in {}. Start lra in its source folder, where the peers are.",
+         options.peers_folder.string(), fs::current_path().string());
+  const auto has_peer = [&](const BenchCase& c) { return fs::exists(script_of(c, options)); };
+  if (std::none_of(cases.begin(), cases.end(), has_peer))
+    fail("bench", "--peers: {} is not there, nor is a peer of another case. Leave out --peers.",
+         script_of(cases.front(), options).string());
+  for (const auto& c : cases) {
+    const std::string missing = has_peer(c) ? beyond_peers(c) : "";
+    if (!missing.empty())
+      fail("bench", "--peers: the peer of {} does not have {}. Leave out --peers or change --set.", c.model,
+           missing);
+  }
+  const auto& modes = options.peer_modes;
+  if (device == "cpu" && std::find(modes.begin(), modes.end(), "compile-graphs") != modes.end())
+    fail("bench", "--peer-modes compile-graphs is for CUDA devices. Use compile on a CPU.");
+  check_interpreter(options);
+}
+
 std::vector<BenchRow> run_peers(const BenchCase& c, const BenchOptions& options, const std::string& device,
                                 const std::string& dtype) {
   std::vector<BenchRow> rows;
-  const fs::path script = options.peers_folder / (c.model + ".py");
+  const fs::path script = script_of(c, options);
   for (const auto& mode : options.peer_modes) rows.push_back({c, "torch-" + mode, device, dtype});
   if (!fs::exists(script)) {
     for (auto& row : rows) row.problem = script.string() + " is not there; run from the source folder";
@@ -143,7 +193,7 @@ void compile_peers(const std::vector<BenchCase>& cases, const std::vector<std::s
                    const BenchOptions& options, const std::string& device) {
   std::vector<std::vector<std::string>> commands;
   for (size_t i = 0; i < cases.size(); ++i) {
-    const fs::path script = options.peers_folder / (cases[i].model + ".py");
+    const fs::path script = script_of(cases[i], options);
     if (cases[i].unfused || !fs::exists(script)) continue;
     for (const auto& mode : options.peer_modes) {
       if (mode != "eager")

@@ -4,6 +4,9 @@
 
 namespace lra {
 
+// An error where no peer could run: no folder, no interpreter with torch, nothing like what a case asks for.
+void check_peers(const std::vector<BenchCase>& cases, const BenchOptions& options, const std::string& device);
+
 // A row for each mode. On a GPU they get ready (imports, compilation, the first steps) at the same time; they
 // are measured one after the other.
 // What they compile is kept in torch's caches; see compile_peers.

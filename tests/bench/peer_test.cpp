@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
+#include "support/error_text.h"
 #include "support/temp_dir.h"
 
 namespace lra {
@@ -37,12 +39,51 @@ class PeerTest : public testing::Test {
     compile_peers(cases, std::vector<std::string>(cases.size(), "fp32"), options, device);
   }
 
+  // What check_peers says of a case whose peer is there; nothing if it could run.
+  std::string check(const BenchCase& c) {
+    folder_.write(c.model + ".py", "");
+    BenchOptions options;
+    options.peers_folder = folder_.path();
+    options.python = python_;
+    return error_text([&] { check_peers({c}, options, "cpu"); });
+  }
+  // In the place of Python; nothing else can run the check, which is a line of Python.
+  void interpret_with(const std::string& script) {
+    python_ = folder_.write("python", "#!/bin/sh\n" + script).string();
+    fs::permissions(python_, fs::perms::owner_all);
+  }
+
   std::string python_ = "sh";
   const TempDir folder_;
 };
 
 const std::string kNumbers =
     R"(echo '{"ms_median": 2, "ms_p10": 1, "ms_p90": 3, "tokens_per_s": 4, "peak_bytes": 5, "repeats": 6}')";
+
+TEST_F(PeerTest, AnInterpreterThatImportsThePeersWillDo) {
+  interpret_with("echo '{}'");
+  EXPECT_EQ(check({}), "");
+}
+
+TEST_F(PeerTest, AnInterpreterWithoutTorchIsRefused) {
+  interpret_with("exit 1");
+  EXPECT_NE(check({}).find("--python"), std::string::npos) << check({});
+}
+
+TEST_F(PeerTest, AnInterpreterThatIsNotThereIsRefused) {
+  python_ = "/no/such/python";
+  EXPECT_NE(check({}).find("/no/such/python"), std::string::npos) << check({});
+}
+
+TEST_F(PeerTest, WhatNoPeerHasIsRefused) {
+  interpret_with("echo '{}'");
+  BenchCase c;
+  c.set = parse_assignment("transformer.attention=unfused");
+  EXPECT_NE(check(c).find("transformer.attention"), std::string::npos) << check(c);
+  c = {};
+  c.sizes.positions = "learned";
+  EXPECT_NE(check(c).find("model.positions"), std::string::npos) << check(c);
+}
 
 TEST_F(PeerTest, FillsARowForEachMode) {
   const auto rows = run("echo ready; read turn; " + kNumbers, "cpu");
