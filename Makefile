@@ -53,6 +53,7 @@ bench:
 .PHONY: docs
 docs: build
 	@$(LRA) models --markdown > docs/models.md
+	@$(LRA) train --keys --markdown > docs/configuration.md
 
 format:
 	@scripts/format.sh -i

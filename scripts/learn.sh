@@ -16,17 +16,17 @@ export lra data out
 export LISTOPS_STEPS=${LISTOPS_STEPS:-5000} IMAGE_STEPS=${IMAGE_STEPS:-35000}
 
 train() {
-  local task=$1 model=$2 steps evaluate
+  local task=$1 model=$2 steps
   case $task in
-    listops) steps=$LISTOPS_STEPS evaluate=250 ;;
-    image) steps=$IMAGE_STEPS evaluate=175 ;;
+    listops) steps=$LISTOPS_STEPS ;;
+    image) steps=$IMAGE_STEPS ;;
     *)
       echo "$task: TASKS may be listops and image" >&2
       return 1
       ;;
   esac
   "$lra" train "$model" "$task" --protocol lra-code --data "$data" --run "$out/$task-$model" \
-    --set train.steps="$steps" --set train.eval_every="$evaluate" --set train.log_every=25 \
+    --set train.steps="$steps" --set train.log_every=25 \
     --set train.checkpoint_every="$steps" >"$out/$task-$model.log" 2>&1 && return
   echo "$task $model failed: see $out/$task-$model.log" >&2
   return 1

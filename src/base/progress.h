@@ -33,7 +33,7 @@ class Progress {
 };
 
 void clear_progress_line();                 // before anything else is written to a terminal
-std::string duration_text(double seconds);
-std::string rate_text(double rate);  // "1,389,000", "45.55": four digits  // "3 s", "4 min 10 s", "2 h 5 min"
+std::string duration_text(double seconds);  // "3 s", "4 min 10 s", "2 h 5 min"
+std::string rate_text(double rate);         // "1,389,000", "45.55": four digits
 
 }  // namespace lra

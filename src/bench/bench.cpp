@@ -167,18 +167,17 @@ torch::Dtype compute_type(const std::string& dtype) {
   return dtype == "bf16" ? torch::kBFloat16 : torch::kFloat;
 }
 
-// Said beforehand, since a CPU swaps, or is killed, before it refuses. Unfused attention keeps scores and
-// weights [B, H, L, L] of every layer, and their gradients while it goes back.
+// Said beforehand, since a CPU swaps, or is killed, before it refuses.
 std::string too_large(const BenchCase& c, const torch::Device& device, const std::string& dtype) {
   const bool train = c.phase == "train";
-  const int64_t bytes_each = dtype == "bf16" ? 2 : 4, layers = train ? c.sizes.layers : 1;
+  const int64_t bytes_each = dtype == "bf16" ? 2 : 4;
   double needed = 0;
   if (train && c.data.empty()) {
     needed += static_cast<double>(c.sizes.activation_bytes(c.batch * c.sizes.positions_count(), bytes_each));
   }
   if (c.unfused) {
-    needed += static_cast<double>(c.batch * c.sizes.heads * bytes_each * (2 * layers + (train ? 3 : 1))) *
-              std::pow(static_cast<double>(c.sizes.positions_count()), 2);
+    needed += static_cast<double>(
+        c.sizes.attention_weight_bytes(c.batch, c.sizes.positions_count(), bytes_each, train));
   }
   const auto there = static_cast<double>(device.is_cuda() ? free_device_memory(device) : free_host_memory());
   if (needed < 0.9 * there) return "";

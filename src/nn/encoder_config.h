@@ -34,6 +34,11 @@ struct EncoderConfig {
   int64_t activation_bytes(int64_t positions_of_all_rows, int64_t bytes_each) const {
     return positions_of_all_rows * bytes_each * (layers + 1) * block_activations();
   }
+  // Bytes of unfused attention's weights [rows, H, L, L], on top of these: scores and weights of every layer,
+  // and the gradients of one on the way back.
+  int64_t attention_weight_bytes(int64_t rows, int64_t length, int64_t bytes_each, bool train) const {
+    return rows * heads * length * length * bytes_each * (train ? 2 * layers + 3 : 3);
+  }
 };
 
 }  // namespace lra

@@ -148,6 +148,26 @@ Comparison compare_runs(const fs::path& a, const fs::path& b) {
         "The runs follow different protocols, {} and {}: their numbers are not comparable.",
         c.a.protocol.empty() ? "unknown" : c.a.protocol, c.b.protocol.empty() ? "unknown" : c.b.protocol));
   }
+  std::error_code ignored;
+  const bool same = fs::equivalent(a, b, ignored);
+  for (const RunRecord* run : {&c.a, &c.b}) {
+    if (!run->result || run->result->departures.empty() || (same && run == &c.b)) continue;
+    c.notes.push_back(fmt::format(
+        "{} departs from the preset of protocol {} ({}): its numbers are not comparable with that "
+        "protocol's.",
+        run->name, run->protocol, departures_text(run->result->departures)));
+  }
+  if (same) {
+    c.notes.push_back("A and B are the same run.");
+  } else if (c.a.result && c.b.result && c.a.task == c.b.task && c.a.result->steps != c.b.result->steps) {
+    const auto steps = [](const RunRecord& run) {
+      return run.result->steps ? fmt::format("{}", *run.result->steps) : "an unknown number";
+    };
+    c.notes.push_back(
+        fmt::format("The runs trained for different numbers of steps, {} and {}: a difference may be that of "
+                    "the training's length.",
+                    steps(c.a), steps(c.b)));
+  }
   c.unpaired_because = pairing_obstacle(c.a, c.b);
   if (c.unpaired_because.empty()) compare_predictions(c);
   return c;

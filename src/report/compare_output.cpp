@@ -1,7 +1,8 @@
 // A comparison as a person reads it and as a script does.
+#include <charconv>
+
 #include <fmt/format.h>
 
-#include "base/progress.h"
 #include "base/table.h"
 #include "report/compare.h"
 #include "report/format.h"
@@ -16,6 +17,12 @@ std::string test_text(const std::optional<CheckpointRecord>& c) {
   if (c->test_examples <= 0) return percent_text(*c->test_accuracy);
   return fmt::format("{} ({})", percent_text(*c->test_accuracy),
                      interval_text(binomial_interval(*c->test_accuracy, c->test_examples)));
+}
+
+std::string published_text(const ResultRecord& r) {
+  if (!r.published) return kNothing;
+  if (!r.departures.empty()) return "not comparable";
+  return fmt::format("{:.2f}, {}", r.published->percent, r.published->source);
 }
 
 std::vector<std::string> result_column(const RunRecord& run) {
@@ -36,8 +43,9 @@ std::vector<std::string> result_column(const RunRecord& run) {
           r.last ? percent_text(r.last->val_accuracy) : kNothing,
           test_text(r.last),
           r.best ? fmt::format("{}", r.best->test_examples) : kNothing,
-          r.published ? fmt::format("{:.2f}, {}", r.published->percent, r.published->source) : kNothing,
-          r.wall_seconds ? duration_text(*r.wall_seconds) : kNothing,
+          published_text(r),
+          r.departures.empty() ? kNothing : fmt::format("in {} of its keys", r.departures.size()),
+          r.wall_seconds ? time_text(*r.wall_seconds) : kNothing,
           or_nothing(r.device)};
 }
 
@@ -57,6 +65,7 @@ Rows result_rows(const Comparison& c) {
                                           "last: test accuracy, %",
                                           "test examples",
                                           "published, %",
+                                          "departs from the preset",
                                           "wall time",
                                           "device"};
   const std::vector<std::string> a = result_column(c.a), b = result_column(c.b);
@@ -92,6 +101,15 @@ Json checkpoint_json(const std::optional<CheckpointRecord>& c) {
           {"test_examples", c->test_examples}};
 }
 
+// A number; null where an unfinished run's configuration has none.
+Json seed_json(const RunRecord& run) {
+  if (run.result) return run.result->seed;
+  uint64_t seed = 0;
+  const char* end = run.seed.data() + run.seed.size();
+  const auto [at, code] = std::from_chars(run.seed.data(), end, seed);
+  return code == std::errc() && at == end ? Json(seed) : Json();
+}
+
 Json run_json(const RunRecord& run) {
   Json json = {{"run", run.folder.string()},
                {"finished", run.result.has_value()},
@@ -100,12 +118,12 @@ Json run_json(const RunRecord& run) {
                {"task_version", run.task_version},
                {"variant", run.variant},
                {"protocol", run.protocol},
-               {"seed", run.seed}};
+               {"seed", seed_json(run)}};
   if (!run.result) return json;
-  json["seed"] = run.result->seed;
   json["data_sha256"] = run.result->data_sha256;
   json["best"] = checkpoint_json(run.result->best);
   json["last"] = checkpoint_json(run.result->last);
+  if (!run.result->departures.empty()) json["departures"] = departures_json(run.result->departures);
   return json;
 }
 

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "base/progress.h"
+
 namespace lra {
 
 std::string percent_text(double fraction) { return fmt::format("{:.2f}", 100 * fraction); }
@@ -29,6 +31,10 @@ std::string bytes_text(int64_t bytes) {
   if (size < 1024.0 * 1024) return fmt::format("{:.1f} KiB", size / 1024);
   if (size < 1024.0 * 1024 * 1024) return fmt::format("{:.0f} MiB", size / (1024.0 * 1024));
   return fmt::format("{:.1f} GiB", size / (1024.0 * 1024 * 1024));
+}
+
+std::string time_text(double seconds) {
+  return seconds >= 0 && seconds < 9.95 ? fmt::format("{:.1f} s", seconds) : duration_text(seconds);
 }
 
 std::string short_hash(std::string_view sha256) { return std::string(sha256.substr(0, 8)); }

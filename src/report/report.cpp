@@ -11,6 +11,7 @@
 namespace lra {
 namespace {
 
+constexpr size_t kNamed = 6;          // departures; the run's part of the page has them all
 constexpr size_t kMostSentences = 6;  // beyond, the table is the summary
 
 // "transformer on listops (protocol lra, seed 0): 36.85 % …", the line a reader looks for first.
@@ -25,10 +26,15 @@ Html sentence(const RunRecord& run) {
     html += escape(fmt::format("{}{} {} %", i == 0 ? "; without learning: " : ", ", r.baselines[i].name,
                                percent_text(r.baselines[i].accuracy)));
   }
-  if (r.published)
+  if (r.published && r.departures.empty())
     html += escape(fmt::format("; published: {:.2f} % ({})", r.published->percent, r.published->source));
   html += Html{"."};
-  if (run.protocol == "tiny") html += Html{" <span class=\"badge warn\">not comparable</span>"};
+  if (!r.departures.empty()) {
+    html += markup(" <span class=\"badge warn\">not comparable</span> Departs from the preset: {}.",
+                   escape(departures_text(r.departures, kNamed)));
+  } else if (run.protocol == "tiny") {
+    html += Html{" <span class=\"badge warn\">not comparable</span>"};
+  }
   return html;
 }
 

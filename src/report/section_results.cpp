@@ -1,9 +1,10 @@
-#include "base/progress.h"
 #include "report/format.h"
 #include "report/sections.h"
 
 namespace lra {
 namespace {
+
+constexpr size_t kNamed = 3;  // departures in a row; the run's own part has them all
 
 using Row = std::vector<HtmlCell>;
 
@@ -60,7 +61,7 @@ Html baselines_cell(const ResultRecord& r) {
   Html list;
   for (const BaselineRecord& b : r.baselines) {
     list += markup("<span class=\"line\">{} <span class=\"sub-inline\">{}</span></span>",
-                   escape(fmt::format("{:.1f}", 100 * b.accuracy)), escape(b.name));
+                   escape(percent_text(b.accuracy)), escape(b.name));
   }
   const std::string plateau = plateau_text(r);
   if (!plateau.empty()) list += sub(escape(plateau));
@@ -68,6 +69,8 @@ Html baselines_cell(const ResultRecord& r) {
 }
 
 Html published_cell(const ResultRecord& r) {
+  if (!r.departures.empty())
+    return escape(kNothing) + sub(escape("not comparable: " + departures_text(r.departures, kNamed)));
   if (!r.published) return escape(kNothing);
   return escape(fmt::format("{:.2f}", r.published->percent)) + sub(escape(r.published->source));
 }
@@ -99,23 +102,23 @@ Row row_of(const RunRecords& runs, const RunRecord& run) {
   const std::string& name = run.model.empty() ? run.name : run.model;
   Html model = markup("<a href=\"#{}\">{}</a>", escape(run_anchor(runs, run)), escape(name));
   if (!run.result) model += sub(Html{"<span class=\"badge\">not finished</span>"});
+  if (!r.departures.empty()) model += sub(Html{"<span class=\"badge warn\">departs from the preset</span>"});
   const int64_t examples = r.best ? r.best->test_examples : r.last ? r.last->test_examples : 0;
   const std::string device = run.env_value("device_name").empty() ? r.device : run.env_value("device_name");
-  return {
-      {model, "", true},
-      {task_cell(run), "task"},
-      number(run.seed),
-      number(count_text(r.parameters)),
-      number(steps_cell(r)),
-      number(val_text(r.best)),
-      number(test_cell(r.best)),
-      number(val_text(r.last)),
-      number(test_cell(r.last)),
-      number(examples > 0 ? grouped_text(examples) : kNothing),
-      {baselines_cell(r), ""},
-      {published_cell(r), "source"},
-      {data_cell(r), ""},
-      {escape(r.wall_seconds ? duration_text(*r.wall_seconds) : kNothing) + sub(escape(device)), "device"}};
+  return {{model, "", true},
+          {task_cell(run), "task"},
+          number(run.seed),
+          number(count_text(r.parameters)),
+          number(steps_cell(r)),
+          number(val_text(r.best)),
+          number(test_cell(r.best)),
+          number(val_text(r.last)),
+          number(test_cell(r.last)),
+          number(examples > 0 ? grouped_text(examples) : kNothing),
+          {baselines_cell(r), ""},
+          {published_cell(r), "source"},
+          {data_cell(r), ""},
+          {escape(r.wall_seconds ? time_text(*r.wall_seconds) : kNothing) + sub(escape(device)), "device"}};
 }
 
 }  // namespace
@@ -129,7 +132,7 @@ Html results_section(const RunRecords& runs) {
       "validation, "
       "and the last. Baselines need no learning; below them stands which of them the best checkpoint’s test "
       "accuracy has left behind, a plateau being one within its interval. Published numbers stand with their "
-      "source. Numbers may be "
+      "source, but not beside a run that departs from its protocol’s preset. Numbers may be "
       "compared "
       "within one protocol only, which is why each has a table of its own.</p>\n"};
   for (const std::string& protocol : report_protocols(runs)) {

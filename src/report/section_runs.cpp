@@ -1,6 +1,6 @@
 #include <algorithm>
+#include <cmath>
 
-#include "base/progress.h"
 #include "report/format.h"
 #include "report/sections.h"
 
@@ -20,7 +20,8 @@ Html wide_term(const char* name, const std::string& text) {
 constexpr std::pair<const char*, const char*> kEnvironment[] = {
     {"program", "Program"},   {"commit", "Commit"},       {"torch", "LibTorch"},
     {"compiler", "Compiler"}, {"device", "Device"},       {"device_name", "Device name"},
-    {"host", "Host"},         {"threads", "CPU threads"}, {"started", "Started"}};
+    {"host", "Host"},         {"threads", "CPU threads"}, {"started", "Started"},
+    {"build", "Build"},       {"system", "System"}};
 
 Html environment(const RunRecord& run) {
   Html html;
@@ -33,13 +34,21 @@ Html environment(const RunRecord& run) {
   return html;
 }
 
+std::string speed_text(double examples_per_s) {
+  const bool whole = examples_per_s >= 100;
+  return (whole ? grouped_text(std::llround(examples_per_s)) : fmt::format("{:.3g}", examples_per_s)) +
+         " examples/s";
+}
+
 Html outcome(const RunRecord& run) {
   if (!run.result) return {};
   const ResultRecord& r = *run.result;
-  Html html = term("Stopped because", escape(r.stop_reason));
-  if (r.wall_seconds) html += term("Wall time", escape(duration_text(*r.wall_seconds)));
+  // "steps" in the file; what else is said there is a sentence.
+  Html html =
+      term("Stopped because", escape(r.stop_reason == "steps" ? "its last step was reached" : r.stop_reason));
+  if (r.wall_seconds) html += term("Wall time", escape(time_text(*r.wall_seconds)));
   if (r.train_examples_per_s) {
-    html += term("Training speed", escape(fmt::format("{:.4g} examples/s", *r.train_examples_per_s)));
+    html += term("Training speed", escape(speed_text(*r.train_examples_per_s)));
   }
   if (r.peak_memory_bytes) html += term("Peak memory", escape(bytes_text(*r.peak_memory_bytes)));
   if (r.best && r.best->test_loss)
@@ -51,6 +60,12 @@ Html outcome(const RunRecord& run) {
 
 Html part(const RunRecords& runs, const RunRecord& run) {
   Html html = markup("<article id=\"{}\">\n<h3>{}</h3>\n", escape(run_anchor(runs, run)), escape(run.name));
+  if (run.result && !run.result->departures.empty()) {
+    html += markup(
+        "<p class=\"note\">Departs from the preset of protocol {}: {}. Its numbers are not "
+        "comparable with that protocol’s.</p>\n",
+        escape(run.protocol), escape(departures_text(run.result->departures)));
+  }
   for (const std::string& note : run.notes) html += markup("<p class=\"note\">{}</p>\n", escape(note));
   html += markup("<dl>\n{}{}</dl>\n", environment(run), outcome(run));
   const std::string command = run.env_value("command");

@@ -20,6 +20,10 @@ void recover(const fs::path& path) {
   if (!fs::exists(path) && fs::exists(old)) fs::rename(old, path);
 }
 
+Checkpoint opened(const fs::path& path) {
+  return {path, SafetensorsFile(path / "model.safetensors"), read_json(path / "state.json")};
+}
+
 }  // namespace
 
 void save_checkpoint(const fs::path& run, std::string_view name, const std::vector<NamedTensor>& model,
@@ -52,7 +56,31 @@ Checkpoint open_checkpoint(const fs::path& run, std::string_view name) {
     fail("checkpoint", "{}: there is no such checkpoint. A run saves 'last' and 'best' as it goes.",
          path.string());
   }
-  return {path, SafetensorsFile(path / "model.safetensors"), read_json(path / "state.json")};
+  try {
+    return opened(path);
+  } catch (const Error& e) {
+    fail("checkpoint", "{} {}", e.what(), checkpoint_advice(run, name));
+  }
+}
+
+std::string checkpoint_advice(const fs::path& run, std::string_view name) {
+  const std::string other = name == "last" ? "best" : "last";
+  try {
+    const Checkpoint whole = opened(checkpoint_path(run, other));
+    whole.optimizer();
+    const auto step = json_get<int64_t>(whole.state, "step", other);
+    if (name == "last") {
+      return fmt::format("checkpoints/best is whole: remove {}, then --resume goes on from it (step {}).",
+                         checkpoint_path(run, name).string(), step);
+    }
+    return fmt::format(
+        "checkpoints/last (step {}) is whole and can be tested: 'lra eval {} --checkpoint last'. To train "
+        "on, restore checkpoints/best or start again with --force.",
+        step, run.string());
+  } catch (const Error&) {
+    return fmt::format(
+        "checkpoints/{} cannot be read either: restore one of them, or start again with --force.", other);
+  }
 }
 
 }  // namespace lra

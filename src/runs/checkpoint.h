@@ -27,5 +27,7 @@ struct Checkpoint {
 
 bool has_checkpoint(const fs::path& run, std::string_view name);
 Checkpoint open_checkpoint(const fs::path& run, std::string_view name);
+// What to do about the damaged checkpoint `name`: which other one is whole.
+std::string checkpoint_advice(const fs::path& run, std::string_view name);
 
 }  // namespace lra

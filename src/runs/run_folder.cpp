@@ -67,6 +67,21 @@ RunFolder::RunFolder(fs::path path, RunMode mode) : path_(std::move(path)) {
 
 std::string RunFolder::config_text() const { return read_text(path_ / "config.yaml", 1 << 20); }
 bool RunFolder::finished() const { return fs::exists(path_ / "result.json"); }
+void RunFolder::remove_result() const { fs::remove(path_ / "result.json"); }
+
+Json RunFolder::result() const {
+  try {
+    return read_json(path_ / "result.json");
+  } catch (const Error& e) {
+    fail("run", "{} {}", e.what(), result_advice(path_));
+  }
+}
+
+std::string result_advice(const fs::path& run) {
+  return fmt::format(
+      "Remove the file: 'lra train --run {} --resume' tests the run's checkpoints again and writes it.",
+      run.string());
+}
 
 void RunFolder::write_config(const std::string& yaml) const { write_text(path_ / "config.yaml", yaml); }
 void RunFolder::write_env(const Json& env) const {

@@ -25,6 +25,8 @@ class RunFolder {
   const fs::path& path() const { return path_; }
   std::string config_text() const;  // of the run that is there
   bool finished() const;            // it has a result.json
+  Json result() const;
+  void remove_result() const;
 
   void write_config(const std::string& yaml) const;
   void write_env(const Json& env) const;
@@ -42,5 +44,8 @@ class RunFolder {
   std::unique_ptr<AppendFile> metrics_;
   std::unique_ptr<EventWriter> events_;
 };
+
+// What to do about a result.json that cannot be read: a resumed run writes it again.
+std::string result_advice(const fs::path& run);
 
 }  // namespace lra

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/suggest.h"
+#include "runs/run_folder.h"
 #include "runs/run_reader_json.h"
 
 namespace lra {
@@ -71,6 +72,8 @@ ResultRecord read_result(const fs::path& path) {
       r.baselines.push_back({b.needed_text("name"), b.needed_fraction("accuracy")});
     }
   }
+  if (const Json* departures = in.find("departures"))
+    r.departures = departures_from_json(*departures, in.where() + ": departures");
   return r;
 }
 
@@ -207,7 +210,13 @@ RunRecord read_run(const fs::path& folder) {
   run.config = parse_yaml(run.config_text, (folder / "config.yaml").string());
   read_env(folder / "env.json", run);
   read_metrics(folder / "metrics.jsonl", run);
-  if (there_is(folder / "result.json")) run.result = read_result(folder / "result.json");
+  if (there_is(folder / "result.json")) {
+    try {
+      run.result = read_result(folder / "result.json");
+    } catch (const Error& e) {
+      fail("run", "{} {}", e.what(), result_advice(folder));
+    }
+  }
   for (const char* name : {"best", "last"}) {
     if (there_is(folder / "checkpoints" / name / "model.safetensors")) run.checkpoints.emplace_back(name);
   }

@@ -16,6 +16,7 @@
 
 #include "base/config.h"
 #include "base/file.h"
+#include "runs/departures.h"
 
 namespace lra {
 
@@ -55,6 +56,7 @@ struct ResultRecord {
   std::optional<PublishedRecord> published;
   std::vector<BaselineRecord> baselines;
   std::vector<GroupRecord> groups;  // of the best checkpoint on the test split
+  Departures departures;            // if any, `published` is not comparable
 };
 
 struct RunRecord {

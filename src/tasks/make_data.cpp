@@ -269,9 +269,29 @@ std::optional<std::string> take(std::string_view& rest, std::string_view key) {
   return value;
 }
 
-// What a variant's name says of how it was asked for (derive_variant); nothing for a name of somebody's own.
-std::optional<MakeRequest> request_for(const Task& task, const std::string& variant) {
+std::string command_for(const std::string& name, const std::string& variant) {
+  const auto names = Registry<Task>::instance().names();
+  if (std::find(names.begin(), names.end(), name) == names.end()) return {};
+  const Task& task = find_task(name);
+  const bool imported = variant == "imported";
+  const auto request = request_of_variant(task, variant);
+  if (!request) return {};
+  const bool made = task.can_make(request->size) && !imported;
+  std::string command = fmt::format("lra data {} {}{}", made ? "make" : "import", name, made ? "" : " FROM");
+  if (request->size != "full") command += " --size " + request->size;
+  for (const std::string& option : request->options) command += " --option " + option;
+  if (const auto& n = request->counts) command += fmt::format(" --count {},{},{}", n->train, n->val, n->test);
+  if (request->seed != 0) command += fmt::format(" --seed {}", request->seed);
+  return command;
+}
+
+[[maybe_unused]] const bool registered = (command_for_data = command_for, true);
+
+}  // namespace
+
+std::optional<MakeRequest> request_of_variant(const Task& task, const std::string& variant) {
   MakeRequest request;
+  if (variant == "imported") return request;
   std::string_view rest = variant;
   if (rest == "default") rest = "";
   if (rest == "tiny" || rest.starts_with("tiny-")) {
@@ -302,26 +322,6 @@ std::optional<MakeRequest> request_for(const Task& task, const std::string& vari
   }
   return std::nullopt;
 }
-
-std::string command_for(const std::string& name, const std::string& variant) {
-  const auto names = Registry<Task>::instance().names();
-  if (std::find(names.begin(), names.end(), name) == names.end()) return {};
-  const Task& task = find_task(name);
-  const bool imported = variant == "imported";
-  const auto request = imported ? MakeRequest() : request_for(task, variant);
-  if (!request) return {};
-  const bool made = task.can_make(request->size) && !imported;
-  std::string command = fmt::format("lra data {} {}{}", made ? "make" : "import", name, made ? "" : " FROM");
-  if (request->size != "full") command += " --size " + request->size;
-  for (const std::string& option : request->options) command += " --option " + option;
-  if (const auto& n = request->counts) command += fmt::format(" --count {},{},{}", n->train, n->val, n->test);
-  if (request->seed != 0) command += fmt::format(" --seed {}", request->seed);
-  return command;
-}
-
-[[maybe_unused]] const bool registered = (command_for_data = command_for, true);
-
-}  // namespace
 
 DataFolder make_data(const Task& task, const fs::path& root, const MakeRequest& request) {
   check_size(request.size);

@@ -181,6 +181,9 @@ std::unique_ptr<TaskOptions> read_options(const Task& task, std::string_view siz
 Json options_json(TaskOptions& options);  // all fields, in their order
 // "default", "tiny", or a name that says what differs: "tiny-brackets-dropped-n1000-200-200-seed3".
 std::string derive_variant(const Task& task, const MakeRequest& request);
+// The request that such a name stands for; nothing for a name of somebody's own. "imported" stands for the
+// defaults.
+std::optional<MakeRequest> request_of_variant(const Task& task, const std::string& variant);
 Json read_manifest(const DataFolder& folder);
 // Recomputes every hash, checks every value, finds examples shared between splits; throws on the first
 // failure group.

@@ -1,5 +1,6 @@
 #include "train/run_config.h"
 
+#include <algorithm>
 #include <set>
 
 #include <fmt/ranges.h>
@@ -36,38 +37,75 @@ std::string agreed(const std::string& given, const std::string& configured, cons
   return given.empty() ? configured : given;
 }
 
+// Every key of config.yaml, once: read, written, compared and explained from this list.
+void visit(RunConfig& c, ModelOptions& options, Fields& f) {
+  f.choice("protocol", c.protocol, protocols(),
+           "what the numbers may be compared with; names the preset (docs/protocols.md)");
+  f.integer("seed", c.seed, 0, INT64_MAX, "decides initial values, the order of examples and dropout");
+  f.text("device", c.device, "cpu, cuda or cuda:N; auto: cuda if there is one, else cpu");
+  f.choice("dtype", c.dtype, {"auto", "fp32", "tf32", "bf16"},
+           "type of the activations; parameters stay fp32; auto: bf16 on cuda, fp32 on cpu");
+  f.flag("deterministic", c.deterministic,
+         "on a GPU: the same bits in every run, at a price; a CPU gives them anyway");
+  f.section("task", [&](Fields& task) {
+    task.choice("name", c.task, Registry<Task>::instance().names(), "what is learned (lra tasks)");
+    task.text("variant", c.variant, "which of the task's data sets: the folder under DATA/TASK");
+  });
+  f.section("model", [&](Fields& model) {
+    model.choice("name", c.model, Registry<Model>::instance().names(), "what learns it (lra models)");
+    c.encoder.visit(model);
+  });
+  f.section(c.model.c_str(), [&](Fields& own) { options.visit(own); });
+  f.section("train", [&](Fields& train) { c.train.visit(train); });
+  f.section("published", [&](Fields& published) { c.published.visit(published); });
+}
+
+std::unique_ptr<ModelOptions> options_of(const RunConfig& c) {
+  auto options = find_model(c.model).options();
+  ConfigReader reader(c.model_options, c.model);
+  options->visit(reader);
+  return options;
+}
+
+// Values with their types, sections as objects.
+class JsonFields : public Fields {
+ public:
+  Json json = Json::object();
+  void integer(const char* key, int64_t& value, int64_t, int64_t, const char*) override { json[key] = value; }
+  void real(const char* key, double& value, double, double, const char*) override { json[key] = value; }
+  void flag(const char* key, bool& value, const char*) override { json[key] = value; }
+  void text(const char* key, std::string& value, const char*) override { json[key] = value; }
+  void choice(const char* key, std::string& value, const Choices&, const char*) override {
+    json[key] = value;
+  }
+  void section(const char* key, const std::function<void(Fields&)>& body, const char*) override {
+    JsonFields inner;
+    body(inner);
+    json[key] = std::move(inner.json);
+  }
+};
+
+// What cannot move a comparison: another seed is a repetition, and machine, log and memory only change when
+// and where the same numbers are made. (Where evaluations stand does: they choose the best checkpoint.)
+const std::set<std::string> kFree = {"seed",
+                                     "device",
+                                     "dtype",
+                                     "deterministic",
+                                     "train.micro_batches",
+                                     "train.eval_batch",
+                                     "train.log_every",
+                                     "train.checkpoint_every",
+                                     "train.device_data_mb",
+                                     "published.source"};
+// Fused or not, attention gives the same numbers.
+bool is_free(const std::string& key) { return kFree.contains(key) || key.ends_with(".attention"); }
+
 RunConfig read(const ConfigTree& tree) {
   RunConfig c;
   c.model = leaf_of(tree, "model", "name");
-  const Model& model = find_model(c.model);
-  auto options = model.options();
+  auto options = find_model(c.model).options();
   ConfigReader reader(tree);
-  reader.choice("protocol", c.protocol, protocols(), "");
-  reader.integer("seed", c.seed, 0, INT64_MAX, "");
-  reader.text("device", c.device, "");
-  reader.choice("dtype", c.dtype, {"auto", "fp32", "tf32", "bf16"}, "");
-  reader.flag("deterministic", c.deterministic, "");
-  reader.section(
-      "task",
-      [&](Fields& f) {
-        f.choice("name", c.task, Registry<Task>::instance().names(), "");
-        f.text("variant", c.variant, "");
-      },
-      "");
-  reader.section(
-      "model",
-      [&](Fields& f) {
-        f.text("name", c.model, "");
-        c.encoder.visit(f);
-      },
-      "");
-  const std::string section(model.name());
-  reader.section(
-      section.c_str(), [&](Fields& f) { options->visit(f); }, "");
-  reader.section(
-      "train", [&](Fields& f) { c.train.visit(f); }, "");
-  reader.section(
-      "published", [&](Fields& f) { c.published.visit(f); }, "");
+  visit(c, *options, reader);
   reader.finish();
   ConfigWriter writer;
   options->visit(writer);
@@ -85,14 +123,15 @@ RunConfig read(const ConfigTree& tree) {
 void TrainConfig::visit(Fields& f) {
   f.integer("steps", steps, 1, kMany, "updates; the length of the schedule");
   f.integer("stop_after", stop_after, 0, kMany,
-            "stop after so many updates with the schedule unchanged; 0: at `steps`");
+            "stop after so many updates with the schedule unchanged (--steps); 0: at `steps`");
   f.integer("batch", batch, 1, 1 << 20, "examples an update");
   f.integer("micro_batches", micro_batches, 1, 1 << 20,
             "parts a batch is computed in, one after the other, to save memory");
   f.choice("shuffle", shuffle, {"examples", "batches"},
            "what an epoch shuffles; batches: their composition stays, as the released code has it on images");
-  f.choice("schedule", schedule, {"rsqrt", "cosine", "constant"}, "learning-rate schedule");
-  f.real("learning_rate", learning_rate, 0, 100, "the schedule's constant c");
+  f.choice("schedule", schedule, {"rsqrt", "cosine", "constant"},
+           "learning rate over the run, by the formulas below");
+  f.real("learning_rate", learning_rate, 0, 100, "the schedule's constant c, for rsqrt not itself a rate");
   f.integer("warmup", warmup, 0, kMany, "updates over which the rate rises linearly");
   f.real("weight_decay", weight_decay, 0, 100, "decoupled, on every parameter");
   f.real("beta1", beta1, 0, 0.9999999, "decay of the first moment");
@@ -115,32 +154,45 @@ void PublishedConfig::visit(Fields& f) {
 
 ConfigTree RunConfig::tree() {
   ConfigWriter writer;
-  writer.text("protocol", protocol, "");
-  writer.integer("seed", seed, 0, 0, "");
-  writer.text("device", device, "");
-  writer.text("dtype", dtype, "");
-  writer.flag("deterministic", deterministic, "");
-  writer.section(
-      "task",
-      [&](Fields& f) {
-        f.text("name", task, "");
-        f.text("variant", variant, "");
-      },
-      "");
-  writer.section(
-      "model",
-      [&](Fields& f) {
-        f.text("name", model, "");
-        encoder.visit(f);
-      },
-      "");
-  writer.tree.child(model) = model_options;
-  writer.section(
-      "train", [&](Fields& f) { train.visit(f); }, "");
-  if (published.value > 0)
-    writer.section(
-        "published", [&](Fields& f) { published.visit(f); }, "");
+  visit(*this, *options_of(*this), writer);
+  if (published.value == 0) writer.tree.children.pop_back();
   return writer.tree;
+}
+
+Json RunConfig::json() {
+  JsonFields fields;
+  visit(*this, *options_of(*this), fields);
+  if (published.value == 0) fields.json.erase("published");
+  return fields.json;
+}
+
+Departures departures(RunConfig config) {
+  const auto known = protocols_of(config.task);
+  if (std::find(known.begin(), known.end(), config.protocol) == known.end()) return {};
+  ConfigRequest request;
+  request.model = config.model, request.task = config.task, request.protocol = config.protocol;
+  RunConfig preset = resolve_config(request);
+  for (RunConfig* c : {&preset, &config}) c->train.stop_after = c->train.last_step();
+  const Json theirs = preset.json().flatten(), ours = config.json().flatten();
+  Departures found;
+  for (const auto& [pointer, value] : ours.items()) {
+    std::string key = pointer.substr(1);
+    std::replace(key.begin(), key.end(), '/', '.');
+    const Json before = theirs.value(pointer, Json());
+    if (before != value && !is_free(key)) found.push_back({key, before, value});
+  }
+  return found;
+}
+
+std::vector<FieldInfo> config_fields(const std::string& model) {
+  RunConfig config;
+  config.model = model;
+  const auto options = find_model(model).options();
+  auto fields = describe_fields([&](Fields& f) { visit(config, *options, f); });
+  for (FieldInfo& field : fields) {
+    if (field.key == "model.name" || field.key == "task.name") field.value.clear();  // these must be given
+  }
+  return fields;
 }
 
 std::vector<std::string> protocols() { return {"lra", "lra-code", "scratch", "pretrain", "open", "tiny"}; }

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "base/config.h"
+#include "base/json.h"
 #include "nn/encoder_config.h"
+#include "runs/departures.h"
 
 namespace lra {
 
@@ -46,6 +48,7 @@ struct RunConfig {
   PublishedConfig published;
 
   ConfigTree tree();  // in the order of config.yaml
+  Json json();        // the same with types
 };
 
 struct ConfigRequest {
@@ -62,6 +65,11 @@ struct ConfigRequest {
 RunConfig resolve_config(const ConfigRequest& request);
 // From a run's own config.yaml.
 RunConfig read_run_config(const std::string& yaml, const std::string& where);
+// From the preset of its protocol, task and model, in what may move a number or what stands beside it. None
+// where the protocol has no preset for the task (`open`).
+Departures departures(RunConfig config);
+// Every key of config.yaml with its default.
+std::vector<FieldInfo> config_fields(const std::string& model);
 
 std::vector<std::string> protocols();
 // Protocols that have a preset for the task.

@@ -41,6 +41,13 @@ void describe_data(EncoderConfig& encoder, const DatasetInfo& info, bool two_inp
   encoder.pad_id = info.pad_id;
 }
 
+// What the name of a variant says of its data before it is there; nothing for a name of somebody's own.
+std::optional<TaskInfo> info_of_variant(const Task& task, const std::string& variant) {
+  const auto request = request_of_variant(task, variant);
+  if (!request) return std::nullopt;
+  return task.info_for(*lra::read_options(task, request->size, request->options));
+}
+
 }  // namespace
 
 Session::Session(const RunConfig& configuration, const fs::path& data)
@@ -78,33 +85,51 @@ int64_t activation_bytes(const RunConfig& config, int64_t positions) {
   return config.encoder.activation_bytes(positions, config.dtype == "bf16" ? 2 : 4);
 }
 
-Json describe_run(RunConfig config, const fs::path& data) {
+int64_t attention_bytes(const RunConfig& config, int64_t rows, int64_t longest) {
+  // Models that can do without a fused form all call it so.
+  const ConfigTree* form = config.model_options.find("attention");
+  if (!form || form->value != "unfused") return 0;
+  return config.encoder.attention_weight_bytes(rows, longest, config.dtype == "bf16" ? 2 : 4, true);
+}
+
+int64_t micro_batch_rows(const RunConfig& config) {
+  return config.train.batch / config.train.micro_batches * (config.encoder.two_inputs ? 2 : 1);
+}
+
+Json describe_run(RunConfig& config, const fs::path& data) {
   const DataFolder folder{data, config.task, config.variant};
+  EncoderConfig& e = config.encoder;
   Json out;
+  out["data"] = nullptr;
+  std::string sizes = "data";
   if (fs::exists(folder.split_path("train"))) {
     const Dataset train = folder.open("train");
-    describe_data(config.encoder, train.info(), train.has_second());
+    describe_data(e, train.info(), train.has_second());
     out["data"] = {
         {"path", folder.path().string()}, {"sha256", train.info().sha256}, {"train_examples", train.size()}};
   } else {
-    const TaskInfo& info = find_task(config.task).info();
-    config.encoder.vocab_size = info.vocab_size;
-    config.encoder.num_classes = info.num_classes;
-    config.encoder.max_length = info.max_length;
-    config.encoder.two_inputs = info.two_inputs;
-    config.encoder.pad_id = info.pad_id;
-    out["data"] = nullptr;
+    const Task& task = find_task(config.task);
+    const std::optional<TaskInfo> named = info_of_variant(task, config.variant);
+    const TaskInfo info = named.value_or(task.info());
+    sizes = named ? "variant" : "task";
+    e.vocab_size = info.vocab_size;
+    e.num_classes = info.num_classes;
+    e.max_length = info.max_length;
+    e.two_inputs = info.two_inputs;
+    e.pad_id = info.pad_id;
   }
   resolve_device(config);
-  const EncoderConfig& e = config.encoder;
   const Model& model = find_model(config.model);
   const int64_t parameters =
       shell_parameters(e) + e.layers * model.block_parameters(e, *read_options(model, config.model_options));
-  const int64_t micro_batches = config.train.micro_batches;
-  const int64_t rows = (config.train.batch + micro_batches - 1) / micro_batches * (e.two_inputs ? 2 : 1);
-  const int64_t activations = activation_bytes(config, rows * e.positions_count());
+  const int64_t rows = micro_batch_rows(config), longest = e.positions_count();
+  const int64_t activations =
+      activation_bytes(config, rows * longest) + attention_bytes(config, rows, longest);
   const int64_t state = state_bytes(config, parameters);
-  out["config"] = to_yaml(config.tree());
+  out["sizes_from"] = sizes;
+  out["max_length"] = e.max_length;
+  out["config"] = config.json();
+  out["departures"] = departures_json(departures(config));
   out["parameters"] = parameters;
   out["estimated_memory_bytes"] = {
       {"state", state}, {"activations", activations}, {"total", state + activations}};

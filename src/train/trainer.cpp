@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include <ATen/Parallel.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -21,6 +22,8 @@
 
 namespace lra {
 namespace {
+
+constexpr size_t kNamed = 6;  // keys of departures; result.json has them all
 
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
@@ -89,6 +92,7 @@ class Trainer {
   Json run() {
     prepare();
     const TrainConfig& t = config_.train;
+    warn_of_departures();
     auto engine = make_engine(capturable() ? EngineKind::kGraph : EngineKind::kEager, *session_.model, state_,
                               {t.beta1, t.beta2, t.epsilon, t.weight_decay, t.clip},
                               {t.schedule, t.learning_rate, t.warmup, t.steps}, seed());
@@ -112,7 +116,23 @@ class Trainer {
     return {config_.train.batch, config_.train.micro_batches, seed(), session_.model->layout(),
             config_.train.shuffle == "batches"};
   }
-  std::string config_hash() { return sha256_hex(to_yaml(config_.tree())); }
+  // Without where the run stops, which changes nothing before that step.
+  static std::string config_hash(RunConfig config) {
+    config.train.stop_after = 0;
+    return sha256_hex(to_yaml(config.tree()));
+  }
+
+  void warn_of_departures() const {
+    const Departures found = departures(config_);
+    if (found.empty()) return;
+    std::vector<std::string> keys;
+    for (const Departure& d : found) keys.push_back(d.key);
+    if (keys.size() > kNamed) keys.resize(kNamed), keys.emplace_back("…");
+    warn(
+        "departs from preset {}/{} in {} key{} ({}); its numbers are not comparable with that protocol's. "
+        "Use --protocol open for runs of your own.",
+        config_.protocol, config_.task, found.size(), found.size() == 1 ? "" : "s", fmt::join(keys, ", "));
+  }
 
   RunFolder claim_folder() const {
     check_memory();
@@ -127,18 +147,26 @@ class Trainer {
     const bool resident = cuda && options.layout.packed && options.layout.filled_to == 0;
     const int64_t granted = config_.train.device_data_mb << 20,
                   data = resident ? std::min(granted, DeviceDataset::bytes_of(train_)) : 0;
+    const int64_t steps = config_.train.last_step();
     const int64_t needed = state_bytes(config_, session_.model->parameter_count()) + data +
-                           activation_bytes(config_,
-                                            largest_micro_batch(train_, options, config_.train.last_step())),
+                           activation_bytes(config_, largest_micro_batch(train_, options, steps)) +
+                           largest_attention(options),
                   free = cuda ? free_device_memory(session_.device) : free_host_memory();
     const auto gigabytes = [](int64_t bytes) { return static_cast<double>(bytes) / 1e9; };
     if (needed > free) {
-      fail(
-          "memory",
-          "the largest step needs about {:.1f} GB, {} has {:.1f} GB free. Raise train.micro_batches or lower "
-          "train.batch.",
-          gigabytes(needed), session_.device.str(), gigabytes(free));
+      fail("memory",
+           "the largest step needs at least {:.1f} GB, {} has {:.1f} GB free. Raise train.micro_batches or "
+           "lower train.batch.",
+           gigabytes(needed), session_.device.str(), gigabytes(free));
     }
+  }
+
+  int64_t largest_attention(LoaderOptions grid) const {
+    if (attention_bytes(config_, 1, 1) == 0) return 0;
+    grid.layout.packed = false;  // rows of the longest's length
+    const int64_t rows = micro_batch_rows(config_);
+    return attention_bytes(config_, rows,
+                           largest_micro_batch(train_, grid, config_.train.last_step()) / rows);
   }
 
   void prepare() {
@@ -146,7 +174,7 @@ class Trainer {
     if (request_.mode == RunMode::kResume && saved) {
       restore();
     } else {
-      if (request_.mode != RunMode::kResume) folder_.write_config(to_yaml(config_.tree()));
+      folder_.write_config(to_yaml(config_.tree()));
       folder_.write_env(environment(session_.device.str(), request_.command));
       folder_.open_metrics(0);
       run_ = {};
@@ -158,11 +186,11 @@ class Trainer {
   // From the newer of the two checkpoints: a kill may have come between a new best one and the next regular
   // one.
   void restore() {
-    const std::string first = has_checkpoint(folder_.path(), "last") ? "last" : "best";
-    Checkpoint checkpoint = open_checkpoint(folder_.path(), first);
-    if (has_checkpoint(folder_.path(), "best")) {
+    std::string name = has_checkpoint(folder_.path(), "last") ? "last" : "best";
+    Checkpoint checkpoint = open_checkpoint(folder_.path(), name);
+    if (name == "last" && has_checkpoint(folder_.path(), "best")) {
       Checkpoint best = open_checkpoint(folder_.path(), "best");
-      if (step_of(best) > step_of(checkpoint)) checkpoint = std::move(best);
+      if (step_of(best) > step_of(checkpoint)) checkpoint = std::move(best), name = "best";
     }
     const std::string where = (checkpoint.path / "state.json").string();
     if (const auto trained = json_get<std::string>(checkpoint.state, "data_sha256", where);
@@ -172,7 +200,10 @@ class Trainer {
            "{}.",
            folder_.path().string(), trained, train_.info().sha256, train_.path().string());
     }
-    if (json_get<std::string>(checkpoint.state, "config_sha256", where) != config_hash()) {
+    RunConfig there = read_run_config(folder_.config_text(), (folder_.path() / "config.yaml").string());
+    const auto hash = json_get<std::string>(checkpoint.state, "config_sha256", where);
+    // Or of all of it, as version 0.1.0 has it.
+    if (hash != config_hash(there) && hash != sha256_hex(to_yaml(there.tree()))) {
       fail("run", "{}: config.yaml was changed since the checkpoint. Put it back, or start a new run.",
            folder_.path().string());
     }
@@ -182,14 +213,33 @@ class Trainer {
            threads, at::get_num_threads());
     }
     run_ = RunState::from_json(checkpoint.state, where);
-    state_.flat.load_model(checkpoint.model);
-    state_.flat.load_optimizer(checkpoint.optimizer());
+    try {
+      state_.flat.load_model(checkpoint.model);
+      state_.flat.load_optimizer(checkpoint.optimizer());
+    } catch (const Error& e) {
+      fail("checkpoint", "{} {}", e.what(), checkpoint_advice(folder_.path(), name));
+    }
+    if (there.train.stop_after != config_.train.stop_after) stop_elsewhere();
     state_.parameters_changed();
     state_.step.fill_(run_.step);
     state_.sums.copy_(
         torch::tensor({run_.sums[0], run_.sums[1], run_.sums[2], run_.sums[3]}, torch::kDouble));
+    from_best_ = name == "best";
     folder_.open_metrics(run_.step);
     info("resumed {} at step {}", folder_.path().string(), run_.step);
+  }
+
+  // The result goes first: a kill in between leaves a run to resume.
+  void stop_elsewhere() {
+    const std::string run = folder_.path().string();
+    if (out_of_patience()) fail("train", "{}: {}; more steps do not change that.", run, stop_reason());
+    if (config_.train.last_step() <= run_.step) {
+      fail("train",
+           "{}: is at step {} already, --steps would end it at {}. The schedule has {}; say 0 for all.", run,
+           run_.step, config_.train.last_step(), config_.train.steps);
+    }
+    folder_.remove_result();
+    folder_.write_config(to_yaml(config_.tree()));
   }
 
   static int64_t step_of(const Checkpoint& c) {
@@ -198,6 +248,7 @@ class Trainer {
 
   void loop(StepEngine& engine, BatchSource& source, Progress& progress) {
     const TrainConfig& t = config_.train;
+    if (from_best_) save("last");  // it is missing or older, and there may be no step left that saves it
     if (run_.step > 0 && evaluation_due() && run_.last_evaluated != run_.step)
       validate_or_save();  // interrupted in it
     while (run_.step < t.last_step() && !out_of_patience()) {
@@ -275,8 +326,8 @@ class Trainer {
                             {"data_wait", line.waited / now},
                             {"seconds", run_.seconds + seconds_since(began_)}});
     remark_ =
-        fmt::format("loss {:.4f}  accuracy {:.1f} %  {:.3g} tokens/s  data wait {:.0f} %{}", s[0] / examples,
-                    100 * s[1] / examples, line.tokens / now, 100 * line.waited / now,
+        fmt::format("loss {:.4f}  accuracy {:.1f} %  {} tokens/s  data wait {:.0f} %{}", s[0] / examples,
+                    100 * s[1] / examples, rate_text(line.tokens / now), 100 * line.waited / now,
                     run_.best_step >= 0 ? fmt::format("  best val {:.1f} %", 100 * run_.best_accuracy) : "");
     run_.trained_examples += s[2];
     run_.trained_seconds += now;
@@ -357,7 +408,7 @@ class Trainer {
     const Json common = {
         {"epoch", epoch()},
         {"data_sha256", train_.info().sha256},
-        {"config_sha256", config_hash()},
+        {"config_sha256", config_hash(config_)},
         {"threads", at::get_num_threads()},
         // Every random number is a function of these (base/philox.h): there is no other state.
         {"random",
@@ -416,10 +467,13 @@ class Trainer {
                    {"groups", groups},
                    {"baselines", baselines},
                    {"wall_seconds", run_.seconds + seconds_since(began_)},
-                   {"train_examples_per_s", run_.trained_examples / run_.trained_seconds},
+                   {"train_examples_per_s",
+                    run_.trained_seconds > 0 ? Json(run_.trained_examples / run_.trained_seconds) : Json()},
                    {"peak_memory_bytes", peak_memory_bytes(session_.device)},
                    {"device", device_name(session_.device)},
                    {"published", p.value > 0 ? Json{{"value", p.value}, {"source", p.source}} : Json()}};
+    if (const Departures found = departures(config_); !found.empty())
+      result["departures"] = departures_json(found);
     folder_.write_result(result);
     return result;
   }
@@ -459,16 +513,26 @@ class Trainer {
   std::string remark_;
   Clock::time_point began_, line_began_;  // of this process, of the metrics line that is being gathered
   double line_waited_ = 0;
+  bool from_best_ = false;
 };
 
 }  // namespace
 
 Json train(TrainRequest request) {
   if (request.mode == RunMode::kResume) {
-    RunFolder folder(request.run, RunMode::kResume);
-    if (folder.finished()) {
-      info("{}: this run is finished", request.run.string());
-      return read_json(request.run / "result.json");
+    const RunFolder folder(request.run, RunMode::kResume);
+    const TrainConfig& t = request.config.train;
+    const auto there = read_run_config(folder.config_text(), (request.run / "config.yaml").string()).train;
+    if (folder.finished() && there.stop_after == t.stop_after) {
+      const Json result = folder.result();
+      const bool capped = t.last_step() < t.steps && result.is_object() && result.contains("stop_reason") &&
+                          result["stop_reason"] == "steps";
+      info("{}: this run is finished{}", request.run.string(),
+           capped
+               ? fmt::format(" at step {} of {}; --resume --steps N goes on to step N, --steps 0 to the end",
+                             t.last_step(), t.steps)
+               : "");
+      return result;
     }
   }
   return Trainer(std::move(request)).run();

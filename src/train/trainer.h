@@ -20,8 +20,9 @@ struct TrainRequest {
 // Returns result.json. Throws Interrupted after SIGINT or SIGTERM, with the checkpoint saved.
 Json train(TrainRequest request);
 
-// What a run would be, without starting it: the resolved configuration, parameter count and estimated memory.
-Json describe_run(RunConfig config, const fs::path& data);
+// What a run would be, without starting it: the configuration, resolved in place, parameter count and
+// estimated memory.
+Json describe_run(RunConfig& config, const fs::path& data);
 
 // A trained model and a split of its data → metrics (and predictions/SPLIT.jsonl or `predictions`, where
 // asked for).

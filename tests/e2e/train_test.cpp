@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "base/sha256.h"
 #include "data/safetensors.h"
 #include "support/program.h"
 #include "support/temp_dir.h"
@@ -138,6 +139,83 @@ TEST_F(TrainEndToEndTest, InterruptedSavesAndExits130AndResumesToTheSameBits) {
     ASSERT_EQ(lra({"train", "--run", name, "--resume", "--threads", "2"}).exit_code, 0);
     expect_equal_runs("calm", name);
   }
+}
+
+// Stops where a line is logged and an evaluation is due, so that nothing is done that would not have been.
+TEST_F(TrainEndToEndTest, ACappedRunGoesOnToTheBitsOfOneThatWasCappedLaterOrNotAtAll) {
+  const auto capped = [&](const std::string& name, const std::string& steps) {
+    return run(name, {"--set", "train.log_every=5", "--steps", steps});
+  };
+  const auto on = [&](const std::string& steps) {
+    return lra({"train", "--run", "a", "--resume", "--steps", steps, "--threads", "2"});
+  };
+  ASSERT_EQ(lra(capped("a", "25")).exit_code, 0);
+  for (const char* steps : {"75", "0"}) {
+    const std::string calm = std::string("calm") + steps;
+    ASSERT_EQ(lra(capped(calm, steps)).exit_code, 0);
+    ASSERT_EQ(on(steps).exit_code, 0);
+    expect_equal_runs(calm, "a");
+    EXPECT_EQ(bytes("a/config.yaml"), bytes(calm + "/config.yaml"));
+  }
+  const Outcome back = on("75");
+  EXPECT_EQ(back.exit_code, 1);
+  EXPECT_NE(back.err.find("is at step 90 already"), std::string::npos) << back.err;
+  EXPECT_TRUE(fs::exists(dir_.path() / "a/result.json"));
+  EXPECT_EQ(read_json(dir_.path() / "a/result.json")["steps"], 90);
+}
+
+TEST_F(TrainEndToEndTest, KilledWhileGoingOnACappedRunGoesOnToItsNewEnd) {
+  const auto slow = [&](const std::string& name, const std::string& steps) {
+    return run(name, {"--set", "train.log_every=5", "--set", "train.steps=900", "--steps", steps});
+  };
+  ASSERT_EQ(lra(slow("calm", "800")).exit_code, 0);
+  ASSERT_EQ(lra(slow("a", "25")).exit_code, 0);
+  Process process = start({"train", "--run", "a", "--resume", "--steps", "800", "--threads", "2"});
+  for (int i = 0; i < 600 && bytes("a/metrics.jsonl").find("\"step\":50,") == std::string::npos; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  process.signal(SIGKILL);
+  process.wait();
+  ASSERT_EQ(lra({"train", "--run", "a", "--resume", "--threads", "2"}).exit_code, 0);
+  expect_equal_runs("calm", "a");
+}
+
+// state.json of version 0.1.0 had the hash of the whole file.
+TEST_F(TrainEndToEndTest, ACheckpointWithTheHashOfTheWholeConfigurationIsOneToGoOnFrom) {
+  ASSERT_EQ(lra(run("a", {"--steps", "25"})).exit_code, 0);
+  fs::remove(dir_.path() / "a/result.json");
+  const auto with_hash = [&](const std::string& hash) {
+    Json state = read_json(dir_.path() / "a/checkpoints/last/state.json");
+    state["config_sha256"] = hash;
+    write_text(dir_.path() / "a/checkpoints/last/state.json", state.dump());
+    return lra({"train", "--run", "a", "--resume", "--threads", "2"});
+  };
+  EXPECT_EQ(with_hash(sha256_hex("another")).exit_code, 1);
+  EXPECT_EQ(with_hash(sha256_hex(bytes("a/config.yaml"))).exit_code, 0);
+}
+
+TEST_F(TrainEndToEndTest, ARunSaysWhereItDepartsFromItsPreset) {
+  const Outcome o = lra(run("a", {"--steps", "10"}));
+  ASSERT_EQ(o.exit_code, 0);
+  EXPECT_NE(o.err.find("departs from preset tiny/listops in"), std::string::npos) << o.err;
+  EXPECT_NE(o.out.find("model.width 32 instead of 64"), std::string::npos) << o.out;
+  const Json result = read_json(dir_.path() / "a/result.json");
+  EXPECT_EQ(result["departures"]["model.width"].dump(), "[64,32]");
+  EXPECT_EQ(result["departures"]["task.variant"].dump(), R"(["tiny","small"])");
+  EXPECT_FALSE(result["departures"].contains("train.micro_batches"));
+}
+
+TEST_F(TrainEndToEndTest, FromTheBestCheckpointWhereTheLastIsDamagedAsTheMessageSays) {
+  ASSERT_EQ(lra(run("calm")).exit_code, 0);
+  fs::copy(dir_.path() / "calm", dir_.path() / "a", fs::copy_options::recursive);
+  fs::remove(dir_.path() / "a/result.json");
+  fs::resize_file(dir_.path() / "a/checkpoints/last/model.safetensors", 1000);
+  const Outcome refused = lra({"train", "--run", "a", "--resume", "--threads", "2"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_NE(refused.err.find("remove a/checkpoints/last, then --resume goes on"), std::string::npos)
+      << refused.err;
+  fs::remove_all(dir_.path() / "a/checkpoints/last");
+  ASSERT_EQ(lra({"train", "--run", "a", "--resume", "--threads", "2"}).exit_code, 0);
+  expect_equal_runs("calm", "a");
 }
 
 TEST_F(TrainEndToEndTest, AnEarlyStopHoldsAfterAResume) {

@@ -94,6 +94,36 @@ TEST_F(CompareTest, UnfinishedRunsAndDifferentProtocolsAreSaid) {
   EXPECT_TRUE(contains(c.notes[0], "different protocols, lra and tiny"));
 }
 
+TEST_F(CompareTest, ARunThatDepartsFromItsPresetIsNotSetBesideThePublishedNumber) {
+  other_.departures = {{"model.layers", {6, 1}}};
+  write_fixture_run(b_, other_);
+  const Comparison c = compare_runs(a_, b_);
+  const std::string text = comparison_text(c);
+  EXPECT_TRUE(contains(text, "note: b departs from the preset of protocol lra (model.layers 1 instead of 6)"))
+      << text;
+  EXPECT_TRUE(contains(text, "  not comparable\n")) << text;
+  EXPECT_FALSE(contains(text, "note: a departs"));
+  EXPECT_EQ(comparison_json(c)["b"]["departures"].dump(), R"({"model.layers":[6,1]})");
+  EXPECT_FALSE(comparison_json(c)["a"].contains("departures"));
+}
+
+TEST_F(CompareTest, DifferentNumbersOfStepsAreNoted) {
+  other_.steps = 400;
+  write_fixture_run(b_, other_);
+  const Comparison c = compare_runs(a_, b_);
+  ASSERT_EQ(c.notes.size(), 1u);
+  EXPECT_TRUE(contains(c.notes[0], "different numbers of steps, 5000 and 400")) << c.notes[0];
+}
+
+TEST_F(CompareTest, ASeedIsANumberWhetherARunHasFinishedOrNot) {
+  other_.finished = false;
+  fs::remove_all(b_);
+  write_fixture_run(b_, other_);
+  const Json json = comparison_json(compare_runs(a_, b_));
+  EXPECT_EQ(json["a"]["seed"], 0);
+  EXPECT_EQ(json["b"]["seed"], 3);
+}
+
 TEST_F(CompareTest, PredictionsThatDisagreeAboutTheDataAreAnError) {
   write_fixture_predictions(a_, {1, 1, 1});
   write_fixture_predictions(b_, {1, 1});
@@ -108,6 +138,8 @@ TEST_F(CompareTest, ARunEqualsItself) {
   write_fixture_predictions(a_, {1, 0, 1});
   const Comparison c = compare_runs(a_, a_);
   EXPECT_TRUE(c.differences.empty());
+  ASSERT_FALSE(c.notes.empty());
+  EXPECT_EQ(c.notes[0], "A and B are the same run.");
   ASSERT_TRUE(c.paired);
   EXPECT_EQ(c.paired->p, 1.0);
   EXPECT_TRUE(contains(comparison_text(c), "the same in every key"));

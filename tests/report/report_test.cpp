@@ -52,9 +52,9 @@ TEST_F(ReportTest, ARowShowsTheNumbersOfTheRunInPercentWithBaselinesAndPublished
                            "36.65",
                            "36.10",
                            "2\u202F000",
-                           "17.0",
+                           "17.00",
                            "majority class",
-                           "36.1",
+                           "36.10 <span",
                            "root operator",
                            "36.37",
                            "Tay et al. 2021, table 1",
@@ -79,6 +79,31 @@ TEST_F(ReportTest, AResultSaysWhichBaselinesItHasLeftBehind) {
   EXPECT_TRUE(contains(plateau_of(0.25), "above majority class"));
   EXPECT_TRUE(contains(plateau_of(0.45), "above all"));
   EXPECT_TRUE(contains(plateau_of(0.1), "below all"));
+}
+
+TEST_F(ReportTest, ARunThatDepartsFromItsPresetIsMarkedAndStandsBesideNoPublishedNumber) {
+  RunFixture run;
+  run.departures = {{"model.layers", {6, 1}}, {"task.variant", {"default", "tiny"}}};
+  const std::string html = page({add("a", run)}), summary = part(html, "<ul class=\"summary\">", "</ul>"),
+                    row = part(html, "<tbody>", "</tbody>"),
+                    of_run = part(html, "<section id=\"runs\">", "</section>");
+  const std::string list = "model.layers 1 instead of 6, task.variant tiny instead of default";
+  EXPECT_TRUE(contains(summary, "not comparable</span> Departs from the preset: " + list)) << summary;
+  EXPECT_TRUE(contains(row, ">departs from the preset</span>")) << row;
+  EXPECT_TRUE(contains(row, "not comparable: " + list)) << row;
+  EXPECT_TRUE(contains(of_run, list));
+  EXPECT_FALSE(contains(summary, "36.37") || contains(row, "36.37"));
+}
+
+TEST_F(ReportTest, TimesSpeedsAndReasonsReadAsAPersonWouldSayThem) {
+  RunFixture run;
+  run.wall_seconds = 0.25;
+  run.examples_per_s = 45550.3;
+  const std::string runs = part(page({add("a", run)}), "<section id=\"runs\">", "</section>");
+  for (const char* text : {"<dt>Build</dt><dd>Release", "<dt>System</dt><dd>Linux", "<dd>0.2 s</dd>",
+                           "<dd>45\u202F550 examples/s</dd>", "<dd>its last step was reached</dd>"}) {
+    EXPECT_TRUE(contains(runs, text)) << text << "\n" << runs;
+  }
 }
 
 TEST_F(ReportTest, ProtocolsNeverShareATable) {

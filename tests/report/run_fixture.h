@@ -25,6 +25,8 @@ struct RunFixture {
   double reached = 0.3685;  // test accuracy of the best checkpoint
   Json published = {{"value", 36.37}, {"source", "Tay et al. 2021, table 1"}};
   std::string data_sha256 = "3f5a9c0be1d27486aa10cc9356be77d04f10e8a2b6d90c117e5532fd8c4b6a19";
+  Json departures = {};  // null: none
+  double wall_seconds = 4211.7, examples_per_s = 38.2;
   bool finished = true;
 };
 
@@ -43,7 +45,7 @@ inline Json fixture_result(const RunFixture& run) {
   const auto group = [&](double share) {
     return Json{{"examples", quarter}, {"correct", std::lround(share * static_cast<double>(quarter))}};
   };
-  return {
+  Json result = {
       {"task", run.task},
       {"task_version", "1"},
       {"variant", run.variant},
@@ -65,8 +67,8 @@ inline Json fixture_result(const RunFixture& run) {
         {"test_accuracy", best - 0.0075},
         {"test_loss", 1.7518},
         {"test_examples", run.test_examples}}},
-      {"wall_seconds", 4211.7},
-      {"train_examples_per_s", 38.2},
+      {"wall_seconds", run.wall_seconds},
+      {"train_examples_per_s", run.examples_per_s},
       {"peak_memory_bytes", 3221225472},
       {"device", "cpu"},
       {"published", run.published},
@@ -78,6 +80,8 @@ inline Json fixture_result(const RunFixture& run) {
       {"baselines",
        {{{"name", "majority class"}, {"accuracy", 0.17}}, {{"name", "root operator"}, {"accuracy", 0.361}}}},
       {"stop_reason", "steps"}};
+  if (!run.departures.is_null()) result["departures"] = run.departures;
+  return result;
 }
 
 inline void write_fixture_metrics(const fs::path& folder, const RunFixture& run) {
@@ -121,6 +125,8 @@ inline void write_fixture_run(const fs::path& folder, const RunFixture& run) {
       {"device_name", "AMD EPYC 9354"},
       {"host", "node17"},
       {"threads", 16},
+      {"build", "Release"},
+      {"system", "Linux 6.1"},
       {"command",
        {"lra", "train", run.model, run.task, "--protocol", run.protocol, "--set", "train.note=two words"}},
       {"started", "2025-03-01T12:00:00Z"}};

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "support/error_text.h"
 #include "support/temp_dir.h"
 
 namespace lra {
@@ -49,6 +50,28 @@ TEST(CheckpointTest, AKillBetweenTwoRenamesIsMended) {
 TEST(CheckpointTest, AMissingOneSaysSo) {
   const TempDir dir;
   EXPECT_THROW(open_checkpoint(dir.path(), "best"), Error);
+}
+
+TEST(CheckpointTest, ADamagedOneSaysWhichOtherIsWholeAndWhatToDo) {
+  const TempDir dir;
+  const std::vector<float> w(5, 1.f);
+  save_checkpoint(dir.path(), "last", tensors(w), tensors(w), Json{{"step", 30}});
+  save_checkpoint(dir.path(), "best", tensors(w), tensors(w), Json{{"step", 20}});
+  const auto damage = [&](const char* name) {
+    fs::resize_file(dir.path() / "checkpoints" / name / "model.safetensors", 12);
+  };
+  const auto message = [&](const char* name) {
+    return error_text([&] { open_checkpoint(dir.path(), name); });
+  };
+  damage("last");
+  EXPECT_NE(message("last").find("checkpoints/best is whole: remove " + dir.path().string() +
+                                 "/checkpoints/last, then --resume goes on from it (step 20)."),
+            std::string::npos)
+      << message("last");
+  damage("best");
+  EXPECT_NE(message("last").find("checkpoints/best cannot be read either"), std::string::npos);
+  save_checkpoint(dir.path(), "last", tensors(w), tensors(w), Json{{"step", 30}});
+  EXPECT_NE(message("best").find("--checkpoint last"), std::string::npos) << message("best");
 }
 
 TEST(CheckpointTest, OpensInPythonsSafetensors) {

@@ -123,7 +123,11 @@ TEST_F(RunReaderTest, WrongTypesAndRangesInTheResultAreErrorsNamingTheKey) {
                                               {"/baselines/0/accuracy", 17},
                                               {"/published/value", 500},
                                               {"/wall_seconds", "long"},
-                                              {"/published", "36.37"}};
+                                              {"/published", "36.37"},
+                                              {"/departures", "none"},
+                                              {"/departures", {{"model.layers", 6}}},
+                                              {"/departures", {{"model.layers", {6, 1, 2}}}},
+                                              {"/departures", {{"model.layers", {6, {1}}}}}};
   for (const auto& [pointer, value] : bad) {
     const std::string message = error_with(pointer, value);
     const std::string key = std::string(pointer).substr(1, std::string(pointer + 1).find('/'));
@@ -152,6 +156,19 @@ TEST_F(RunReaderTest, UnknownKeysArePassedOverAndOptionalOnesMayBeMissing) {
   EXPECT_FALSE(run.result->published);
   EXPECT_FALSE(run.result->last);
   EXPECT_TRUE(run.result->groups.empty());
+}
+
+TEST_F(RunReaderTest, DeparturesFromThePresetAreReadBack) {
+  EXPECT_TRUE(read_run(run_).result->departures.empty());
+  EXPECT_EQ(error_with("/departures", {{"model.layers", {6, 1}}, {"train.clip", {nullptr, 0.5}}}), "");
+  EXPECT_EQ(departures_text(read_run(run_).result->departures),
+            "model.layers 1 instead of 6, train.clip 0.5 instead of nothing");
+}
+
+TEST_F(RunReaderTest, ABrokenResultSaysHowToGetItAgain) {
+  put_text(run_ / "result.json", "{");
+  EXPECT_TRUE(contains(error(), "Remove the file: 'lra train --run " + run_.string() + " --resume'"))
+      << error();
 }
 
 TEST_F(RunReaderTest, NoTruncationOfAResultPassesAsAResult) {

@@ -1,5 +1,7 @@
 #include "train/run_config.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -93,6 +95,65 @@ TEST(RunConfigTest, UnknownNamesListTheNearest) {
 
 TEST(RunConfigTest, ContradictingNamesAreRefused) {
   EXPECT_THROW(resolve_config(listops("lra", {"model.name=performer"})), Error);
+}
+
+std::vector<std::string> departing(const ConfigRequest& r) {
+  std::vector<std::string> keys;
+  for (const Departure& d : departures(resolve_config(r))) keys.push_back(d.key);
+  return keys;
+}
+
+TEST(RunConfigTest, ARunDepartsWhereItsNumbersMayDifferFromThePresets) {
+  EXPECT_EQ(departing(listops("lra")), std::vector<std::string>{});
+  ConfigRequest r = listops("lra", {"model.layers=1", "task.variant=tiny"});
+  r.steps = 60;
+  EXPECT_EQ(departing(r), (std::vector<std::string>{"task.variant", "model.layers", "train.stop_after"}));
+  EXPECT_EQ(departures_json(departures(resolve_config(r))).dump(),
+            R"({"task.variant":["default","tiny"],"model.layers":[6,1],"train.stop_after":[5000,60]})");
+  EXPECT_EQ(departures_text(departures(resolve_config(r)), 2),
+            "task.variant tiny instead of default, model.layers 1 instead of 6 and 1 more");
+  EXPECT_EQ(departing(listops("lra", {"train.learning_rate=0.04", "published.value=99"})),
+            (std::vector<std::string>{"train.learning_rate", "published.value"}));
+}
+
+TEST(RunConfigTest, SeedMachineLogAndMemoryAreNoDepartures) {
+  ConfigRequest r =
+      listops("lra", {"train.log_every=3", "train.checkpoint_every=7", "train.micro_batches=4",
+                      "train.eval_batch=8", "train.device_data_mb=1", "transformer.attention=unfused"});
+  r.seed = 5, r.device = "cpu", r.dtype = "fp32", r.deterministic = true;
+  r.steps = 5000;  // all there are
+  EXPECT_EQ(departing(r), std::vector<std::string>{});
+}
+
+TEST(RunConfigTest, WithoutAPresetNothingDeparts) {
+  EXPECT_EQ(departing(listops("open", {"model.layers=1"})), std::vector<std::string>{});
+}
+
+TEST(RunConfigTest, JsonHasTheKeysOfTheFileWithTheirTypes) {
+  RunConfig c = resolve_config(listops("lra", {"task.variant=5"}));
+  const Json json = c.json();
+  EXPECT_EQ(json["task"]["variant"], "5");
+  EXPECT_EQ(json["model"]["layers"], 6);
+  EXPECT_EQ(json["train"]["learning_rate"], 0.05);
+  EXPECT_EQ(json["deterministic"], false);
+  EXPECT_EQ(json["transformer"]["attention"], "fused");
+  EXPECT_EQ(json.flatten().size(), [&] {
+    size_t leaves = 0;
+    for (const auto& [key, child] : c.tree().children) leaves += std::max<size_t>(1, child.children.size());
+    return leaves;
+  }());
+}
+
+TEST(RunConfigTest, EveryKeyOfTheFileIsExplained) {
+  RunConfig c = resolve_config(listops("lra"));
+  const Json json = c.json().flatten();
+  for (const FieldInfo& field : config_fields("transformer")) {
+    EXPECT_FALSE(field.help.empty()) << field.key;
+    std::string pointer = "/" + field.key;
+    std::replace(pointer.begin(), pointer.end(), '.', '/');
+    EXPECT_TRUE(json.contains(pointer)) << field.key;
+  }
+  EXPECT_EQ(config_fields("transformer").size(), json.size());
 }
 
 TEST(RunConfigTest, HostileYamlIsAnErrorAndNeverACrash) {
