@@ -1,6 +1,9 @@
 #include "base/json.h"
 
+#include <cmath>
+#include <cstdint>
 #include <set>
+#include <type_traits>
 #include <vector>
 
 #include "base/error.h"
@@ -31,13 +34,29 @@ Json parse_json(std::string_view text, std::string_view where) {
 
 Json read_json(const std::filesystem::path& path) { return parse_json(read_text(path), path.string()); }
 
+namespace {
+
+// What an int64_t can be, exactly: converting any other number is undefined.
+bool is_whole(const Json& value) {
+  if (value.is_number_unsigned()) return value.get<uint64_t>() <= uint64_t{INT64_MAX};
+  if (!value.is_number_float()) return true;  // or no number, which the conversion finds
+  const auto x = value.get<double>();
+  return std::abs(x) <= 0x1p53 && x == std::trunc(x);
+}
+
+}  // namespace
+
 template <class T>
 T json_get(const Json& object, const char* key, std::string_view where) {
   if (!object.is_object() || !object.contains(key)) fail(where, "the key '{}' is missing.", key);
+  const Json& value = object.at(key);
+  if (std::is_same_v<T, int64_t> && !is_whole(value)) {
+    fail(where, "'{}' is {}, which is no whole number of 64 bits.", key, value.dump());
+  }
   try {
-    return object.at(key).get<T>();
+    return value.get<T>();
   } catch (const nlohmann::json::exception&) {
-    fail(where, "'{}' is {}, which has the wrong type.", key, object.at(key).dump());
+    fail(where, "'{}' is {}, which has the wrong type.", key, value.dump());
   }
 }
 template int64_t json_get(const Json&, const char*, std::string_view);

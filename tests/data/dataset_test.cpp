@@ -178,7 +178,7 @@ TEST(DataFolder, TakesAFolderWithoutManifestForNothing) {
   const TempDir folder;
   const DataFolder data{folder.path(), "sample", "default"};
   write_dataset(data.split_path("train"), sample_examples(), sample_info());
-  EXPECT_TRUE(says(error_text([&] { data.open("train"); }), "there is no data at"));
+  EXPECT_TRUE(says(error_text([&] { data.open("train"); }), "is half-made: it has no manifest.json"));
 }
 
 TEST(DataFolder, RefusesASplitInTheWrongPlace) {

@@ -214,7 +214,7 @@ TEST(TextImport, SomeReviewsDoNotPassForTheBenchmarks) {
   MakeRequest request;
   request.variant = "default";
   const DataFolder made = import_data(find_task("text"), data.path(), root.path(), request);
-  EXPECT_TRUE(says(error_text([&] { verify_data(find_task("text"), made); }), "the known small set is"));
+  EXPECT_TRUE(says(error_text([&] { verify_data(find_task("text"), made); }), "the benchmark's own is"));
 }
 
 class TextTiny : public testing::Test {
@@ -236,8 +236,7 @@ TEST_F(TextTiny, VerifiesAsTheKnownSet) {
   const DataFolder made = make();
   set_thread_count(0);
   const Json report = verify_data(task_, made);
-  for (const char* split : kSplits)
-    EXPECT_EQ(report.at("splits").at(split).at("benchmark"), "tiny") << split;
+  for (const char* split : kSplits) EXPECT_EQ(report.at("splits").at(split).at("benchmark"), "tiny") << split;
   EXPECT_EQ(read_manifest(made).at("notes").at("reviews").at("train").at("truncated"), 0);
   EXPECT_FALSE(data_stats(task_, made).tables.empty());
 }

@@ -100,8 +100,7 @@ TEST_F(VerifyData, KnowsTheTinyData) {
   request.size = "tiny";
   const DataFolder tiny = make_data(task_, folder_.path(), request);
   const Json report = verify_data(task_, tiny);
-  for (const char* split : kSplits)
-    EXPECT_EQ(report.at("splits").at(split).at("benchmark"), "tiny") << split;
+  for (const char* split : kSplits) EXPECT_EQ(report.at("splits").at(split).at("benchmark"), "tiny") << split;
 }
 
 TEST_F(VerifyData, RefusesOtherDataUnderTheTinySetsName) {
