@@ -1,4 +1,5 @@
 // lra bench as people call it.
+// label: slow
 #include <chrono>
 #include <thread>
 

@@ -1,3 +1,4 @@
+// label: slow
 #include "tasks/text.h"
 
 #include <algorithm>
