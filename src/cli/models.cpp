@@ -1,6 +1,7 @@
 // lra models [NAME]: what is registered, as a list, as a card, or as the page docs/models.md.
 #include <iostream>
 
+#include "base/field_list.h"
 #include "base/table.h"
 #include "cli/verb.h"
 #include "models/catalogue.h"
@@ -8,15 +9,6 @@
 
 namespace lra {
 namespace {
-
-Json fields_json(const std::vector<FieldInfo>& fields) {
-  Json list = Json::array();
-  for (const auto& f : fields) {
-    list.push_back(
-        {{"key", f.key}, {"type", f.type}, {"default", f.value}, {"range", f.range}, {"help", f.help}});
-  }
-  return list;
-}
 
 Json card_json(const ModelCard& c) {
   return {{"name", c.name},
@@ -37,17 +29,11 @@ std::string field_table(const std::vector<FieldInfo>& fields, const std::string&
 
 // ---- docs/models.md (`make docs`) ----
 
-std::string cell(const std::string& text) {  // of a Markdown table
-  std::string out;
-  for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
-  return out;
-}
-
 std::string markdown_fields(const std::vector<FieldInfo>& fields, const std::string& section) {
   std::string out = "| key | default | range | meaning |\n|---|---|---|---|\n";
   for (const auto& f : fields) {
-    out += fmt::format("| `{}.{}` | {} | {} | {} |\n", section, f.key, cell(f.value), cell(f.range),
-                       cell(f.help));
+    out += fmt::format("| `{}.{}` | {} | {} | {} |\n", section, f.key, markdown_cell(f.value),
+                       markdown_cell(f.range), markdown_cell(f.help));
   }
   return out;
 }
@@ -68,8 +54,8 @@ std::string markdown_page(const std::vector<ModelCard>& cards) {
       "added: [add-a-model.md](add-a-model.md). Sizes and published accuracies by task: "
       "[protocols.md](protocols.md).\n\n| model | cost | causal form | paper |\n|---|---|---|---|\n";
   for (const auto& c : cards) {
-    out += fmt::format("| `{}` | {} | {} | {} |\n", c.name, cell(c.cost), c.causal ? "yes" : "no",
-                       cell(c.paper));
+    out += fmt::format("| `{}` | {} | {} | {} |\n", c.name, markdown_cell(c.cost), c.causal ? "yes" : "no",
+                       markdown_cell(c.paper));
   }
   EncoderConfig sizes;
   out += "\n## Sizes, shared by all\n\n" +

@@ -1,5 +1,6 @@
 #include "train/config_keys.h"
 
+#include "base/field_list.h"
 #include "models/model.h"
 #include "train/run_config.h"
 
@@ -37,12 +38,6 @@ std::string range_text(const FieldInfo& field) {
       return "from " + field.range.substr(0, field.range.size() - std::string_view(most).size());
   }
   return field.range;
-}
-
-std::string cell(const std::string& text) {  // of a Markdown table
-  std::string out;
-  for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
-  return out;
 }
 
 constexpr const char* kPage = R"(# Configuration
@@ -86,8 +81,8 @@ std::string markdown_table(const std::vector<FieldInfo>& fields, const std::stri
   std::string out = "\n| key | type | default | range | meaning |\n|---|---|---|---|---|\n";
   for (const FieldInfo& f : fields) {
     if (section_of(f) != section) continue;
-    out += fmt::format("| `{}` | {} | {} | {} | {} |\n", f.key, f.type, cell(f.value), cell(range_text(f)),
-                       cell(f.help));
+    out += fmt::format("| `{}` | {} | {} | {} | {} |\n", f.key, f.type, markdown_cell(f.value),
+                       markdown_cell(range_text(f)), markdown_cell(f.help));
   }
   return out;
 }
@@ -104,14 +99,7 @@ std::string config_keys_text(const std::string& model) {
   return out + "\n" + kFormulas;
 }
 
-Json config_keys_json(const std::string& model) {
-  Json list = Json::array();
-  for (const FieldInfo& f : fields_for(model)) {
-    list.push_back(
-        {{"key", f.key}, {"type", f.type}, {"default", f.value}, {"range", f.range}, {"help", f.help}});
-  }
-  return list;
-}
+Json config_keys_json(const std::string& model) { return fields_json(fields_for(model)); }
 
 std::string config_page() {
   const std::vector<FieldInfo> fields = common_fields();

@@ -202,7 +202,7 @@ class Trainer {
     }
     RunConfig there = read_run_config(folder_.config_text(), (folder_.path() / "config.yaml").string());
     const auto hash = json_get<std::string>(checkpoint.state, "config_sha256", where);
-    // Or of all of it, as version 0.1.0 has it.
+    // Or of all of it, as earlier checkpoints have it.
     if (hash != config_hash(there) && hash != sha256_hex(to_yaml(there.tree()))) {
       fail("run", "{}: config.yaml was changed since the checkpoint. Put it back, or start a new run.",
            folder_.path().string());

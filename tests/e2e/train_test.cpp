@@ -179,7 +179,7 @@ TEST_F(TrainEndToEndTest, KilledWhileGoingOnACappedRunGoesOnToItsNewEnd) {
   expect_equal_runs("calm", "a");
 }
 
-// state.json of version 0.1.0 had the hash of the whole file.
+// state.json had the hash of the whole file before.
 TEST_F(TrainEndToEndTest, ACheckpointWithTheHashOfTheWholeConfigurationIsOneToGoOnFrom) {
   ASSERT_EQ(lra(run("a", {"--steps", "25"})).exit_code, 0);
   fs::remove(dir_.path() / "a/result.json");

@@ -37,8 +37,8 @@ __device__ inline int this_row() { return static_cast<int>(threadIdx.x) / 32 * 1
 
 // kSpan positions of a row, for a block of threads.
 struct Span {
-  int row, start, length;  // the row begins at position `start`
-  int first;               // where in the row
+  int start, length;  // the row begins at position `start`
+  int first;          // where in the row
 };
 
 // Span p of row b has the number offsets[b] / kSpan + b + p, so that numbers need no table: from one row to
@@ -53,7 +53,7 @@ __device__ inline Span find_span(const AttentionData& d, int number) {
     count = min(step, count - last * step);
   }
   const int start = d.offsets[low], length = d.offsets[low + 1] - start;
-  return {low, start, length, (number - start / kSpan - low) * kSpan};
+  return {start, length, (number - start / kSpan - low) * kSpan};
 }
 inline unsigned most_spans(const AttentionData& d) {
   return static_cast<unsigned>(d.positions / kSpan + d.rows);

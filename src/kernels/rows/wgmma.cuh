@@ -21,7 +21,6 @@
 namespace lra {
 
 inline constexpr int kGroupThreads = 128, kGroupRows = 64;
-inline constexpr int kGroupTileBytes = kGroupRows * 128;  // of 64 rows
 
 // Where element `column`, a multiple of 8, of row r of a tile lies, counted in elements.
 __device__ inline int swizzled(int row, int column) { return row * 64 + (column ^ (row % 8 * 8)); }

@@ -6,7 +6,6 @@
 namespace lra {
 
 inline constexpr int kGroupThreads = 128, kGroupRows = 64;
-inline constexpr int kGroupTileBytes = kGroupRows * 128;
 
 inline int swizzled(int row, int column) { return row * 64 + (column ^ (row % 8 * 8)); }
 
