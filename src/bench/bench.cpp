@@ -230,7 +230,8 @@ void run_case(const BenchCase& c, size_t number, const BenchOptions& options, co
        c.data.empty() ? "" : "≤ ", c.sizes.max_length, c.batch, c.sizes.dropout, dtype, c.phase);
   std::vector<BenchRow> peers;
   const auto measure_peers = [&] {
-    if (options.peers) peers = run_peers(c, options, device.str(), dtype);
+    // Those of the unfused baseline are the Transformer's own.
+    if (options.peers && !c.unfused) peers = run_peers(c, options, device.str(), dtype);
   };
   BenchRow ours{c,
                 c.unfused               ? "lra-unfused"
