@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    mean[r] = sum_of_quad(mean[r]);
+    mean[r] = quad_sum(mean[r]);
     if (query + 8 * r >= span.length) continue;
     const int64_t at = h * d.positions + span.start + query + 8 * r;
     origin[r] = lse[at];

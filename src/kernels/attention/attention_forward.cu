@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(kThreads, 2)
       for (int i = 0; i < 32; ++i) largest[i % 4 / 2] = fmaxf(largest[i % 4 / 2], s[i / 4][i % 4]);
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        largest[r] = largest_of_quad(largest[r]);
+        largest[r] = quad_max(largest[r]);
         const float factor = fast_exp2((most[r] - largest[r]) * scale);
         most[r] = largest[r];
         sum[r] *= factor;
@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   float factor[2];
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    sum[r] = sum_of_quad(sum[r]);
+    sum[r] = quad_sum(sum[r]);
     factor[r] = (kDrops ? d.draw.rate.scale : 1) / sum[r];
     const int place = query + 8 * r;
     if (this_lane() % 4 == 0 && place < span.length) {

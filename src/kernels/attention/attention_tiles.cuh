@@ -12,6 +12,7 @@
 #include "kernels/rows/instructions.cuh"
 #include "kernels/rows/mma.cuh"
 #include "kernels/rows/octet.cuh"
+#include "kernels/rows/quad.cuh"
 #include "kernels/rows/wgmma.cuh"
 
 namespace lra {
@@ -26,7 +27,6 @@ template <int kWidth>
 using Operand = uint32_t[kWidth / 16][4];
 
 inline constexpr float kLog2E = 1.44269504088896f;
-inline constexpr uint32_t kAllLanes = 0xffffffffu;
 inline constexpr int kTile = kGroupRows, kTileWidth = 64;
 inline constexpr int kGroups = 2, kThreads = kGroups * kGroupThreads, kSpan = kGroups * kTile;
 inline constexpr int kBuffers = 3;
@@ -188,16 +188,6 @@ __device__ inline void hide_keys(Scores& s, int first, int query, int key, int e
     const int limit = causal ? min(end, query + i % 4 / 2 * 8 + 1) : end;
     if (key + i / 4 * 8 + this_lane() % 4 * 2 + i % 2 >= limit) s[i / 4][i % 4] = -INFINITY;
   }
-}
-
-// The sum, or the largest, of what the four lanes have that share their rows.
-__device__ inline float sum_of_quad(float x) {
-  x += __shfl_xor_sync(kAllLanes, x, 1);
-  return x + __shfl_xor_sync(kAllLanes, x, 2);
-}
-__device__ inline float largest_of_quad(float x) {
-  x = fmaxf(x, __shfl_xor_sync(kAllLanes, x, 1));
-  return fmaxf(x, __shfl_xor_sync(kAllLanes, x, 2));
 }
 
 // ---- dropout ----

@@ -14,13 +14,13 @@
 #include "kernels/rows/instructions.cuh"
 #include "kernels/rows/mma.cuh"
 #include "kernels/rows/octet.cuh"
+#include "kernels/rows/quad.cuh"
 
 namespace lra {
 
 using Bf16 = __nv_bfloat16;
 
 inline constexpr float kLog2E = 1.44269504088896f;
-inline constexpr uint32_t kAllLanes = 0xffffffffu;
 
 __device__ inline int this_thread() { return static_cast<int>(threadIdx.x); }
 __device__ inline int this_warp() { return this_thread() / 32; }

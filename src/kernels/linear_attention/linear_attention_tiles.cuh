@@ -13,6 +13,7 @@
 #include "kernels/linear_attention/linear_attention_arguments.h"
 #include "kernels/rows/instructions.cuh"
 #include "kernels/rows/mma.cuh"
+#include "kernels/rows/quad.cuh"
 
 namespace lra {
 
@@ -21,7 +22,6 @@ using Bf16 = uint16_t;
 inline constexpr int kTile = 16;          // rows and columns of a left operand
 inline constexpr int kSumPositions = 64;  // positions in shared memory at a time, where they are summed over
 inline constexpr float kLog2e = 1.44269504f;
-inline constexpr unsigned kAllLanes = 0xffffffffu;
 inline constexpr int kEluMap = 0;  // FeatureMap
 
 template <bool kSoftmax_, int kWidth_>
@@ -99,16 +99,6 @@ __device__ inline void widen_left(const uint32_t (&f)[4], float (&left)[4], floa
 __device__ inline void narrow_left(const float (&left)[4], const float (&right)[4], uint32_t (&f)[4]) {
   f[0] = bf16_pair(left[0], left[1]), f[1] = bf16_pair(left[2], left[3]);
   f[2] = bf16_pair(right[0], right[1]), f[3] = bf16_pair(right[2], right[3]);
-}
-
-// Over the four lanes that hold a row of sums.
-__device__ inline float quad_sum(float x) {
-  x += __shfl_xor_sync(kAllLanes, x, 1);
-  return x + __shfl_xor_sync(kAllLanes, x, 2);
-}
-__device__ inline float quad_max(float x) {
-  x = fmaxf(x, __shfl_xor_sync(kAllLanes, x, 1));
-  return fmaxf(x, __shfl_xor_sync(kAllLanes, x, 2));
 }
 
 // Sums of features whose exponents are taken out of them, row by row of the fragments: `reference` follows
