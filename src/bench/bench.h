@@ -89,15 +89,16 @@ std::vector<KernelTime> kernels_from_json(const Json& kernels);
 int64_t find_max_batch(const BenchCase& c, const BenchOptions& options);
 Json bench_json(const std::vector<BenchRow>& rows, const BenchOptions& options);
 
-// The fused kernels one by one (kernels/kernel_bench.h), beside a plain copy of as many bytes; ideal is that
-// copy or, where it takes longer, a large matrix product with as many multiplications.
+// The fused kernels one by one (kernels/kernel_bench.h), or `only` these, beside a plain copy of as many bytes;
+// ideal is that copy or, where it takes longer, a large matrix product with as many multiplications.
 struct KernelRow {
   std::string kernel, name;
   int64_t bytes = 0;
   double ms = 0, gigabytes_per_s = 0, share_of_copy = 0, share_of_ideal = 0;
 };
 std::vector<KernelRow> run_kernel_bench(const BenchOptions& options, const std::string& dtype,
-                                        int64_t positions, int64_t width);
+                                        int64_t positions, int64_t width,
+                                        const std::vector<std::string>& only);
 Json kernel_json(const std::vector<KernelRow>& rows, const BenchOptions& options);
 
 }  // namespace lra

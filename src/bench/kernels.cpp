@@ -74,7 +74,10 @@ double product_speed(const torch::Device& device, torch::Dtype type, double seco
 }  // namespace
 
 std::vector<KernelRow> run_kernel_bench(const BenchOptions& options, const std::string& dtype,
-                                        int64_t positions, int64_t width) {
+                                        int64_t positions, int64_t width,
+                                        const std::vector<std::string>& only) {
+  const auto& registry = Registry<KernelBench>::instance();
+  for (const auto& name : only) registry.get(name, "kernel");  // or says which there are
   const torch::Device device = parse_device(options.device);
   const auto type = device.is_cuda() && dtype != "fp32" ? torch::kBFloat16 : torch::kFloat;
   const Tensor from =
@@ -85,8 +88,7 @@ std::vector<KernelRow> run_kernel_bench(const BenchOptions& options, const std::
   const double copy_speed = static_cast<double>(copied) / copy_ms;
   std::vector<KernelRow> rows = {{"copy", "", copied, copy_ms, copy_speed / 1e6, 1.0, 1.0}};
   double products = 0;  // in a millisecond, measured where it is needed
-  const auto& registry = Registry<KernelBench>::instance();
-  for (const auto& name : registry.names()) {
+  for (const auto& name : only.empty() ? registry.names() : only) {
     std::vector<KernelCase> cases;
     prepare([&] { cases = registry.get(name, "kernel").cases(positions, width, device, type); }, device);
     for (const auto& c : cases) {

@@ -50,15 +50,17 @@ const std::vector<Ignored> kIgnored = {
       "--peers", "--train-on", "--eager", "--profile", "--kernels", "--max-batch", "--deterministic",
       "--device", "--dtype"}},
     {"--kernels",
-     {"--suite", "--case", "--models", "--phase", "--set", "--repeats", "--peers", "--train-on", "--eager",
+     {"--suite", "--models", "--phase", "--set", "--repeats", "--peers", "--train-on", "--eager",
       "--profile", "--max-batch", "--deterministic"}},
     {"--max-batch",
      {"--batches", "--seconds", "--repeats", "--peers", "--train-on", "--profile", "--deterministic"}},
 };
-const std::vector<std::pair<const char*, const char*>> kNeeds = {{"--case", "--suite"},
-                                                                 {"--kernel-width", "--kernels"},
-                                                                 {"--peer-modes", "--peers"},
-                                                                 {"--python", "--peers"}};
+// One of which an option is for.
+const std::vector<std::pair<const char*, std::vector<const char*>>> kNeeds = {
+    {"--case", {"--suite", "--kernels"}},
+    {"--kernel-width", {"--kernels"}},
+    {"--peer-modes", {"--peers"}},
+    {"--python", {"--peers"}}};
 
 class Bench : public Verb {
  public:
@@ -71,7 +73,7 @@ class Bench : public Verb {
     app_->add_option("--suite", suite_,
                      fmt::format("a named set of cases: {}", fmt::join(bench_suites(), ", ")))
         ->type_name("NAME");
-    app_->add_option("--case", only_, "of the suite, only the cases with these names")
+    app_->add_option("--case", only_, "of the suite, only the cases with these names; of --kernels, only these kernels")
         ->delimiter(',')
         ->transform(trimmed());
     app_->add_option("--models", models_,
@@ -189,9 +191,10 @@ class Bench : public Verb {
       }
     }
     for (const auto& [option, needed] : kNeeds) {
-      if (app_->count(option) > 0 && app_->count(needed) == 0)
-        fail("bench", "{} means something with {} only. Add {}, or leave out {}.", option, needed, needed,
-             option);
+      const auto given = [&](const char* other) { return app_->count(other) > 0; };
+      if (app_->count(option) > 0 && std::none_of(needed.begin(), needed.end(), given))
+        fail("bench", "{} means something with {} only. Add {}, or leave out {}.", option,
+             fmt::join(needed, " or "), needed.size() > 1 ? "one of them" : needed.front(), option);
     }
     if (kernels_ && (lengths_.size() > 1 || batches_.size() > 1 || dtypes_.size() > 1))
       fail("bench",
@@ -280,7 +283,7 @@ class Bench : public Verb {
 
   int run_kernels() const {
     const std::string dtype = dtypes_.empty() ? "" : dtypes_.front();
-    const auto rows = run_kernel_bench(options_, dtype, batches_.front() * lengths_.front(), kernel_width_);
+    const auto rows = run_kernel_bench(options_, dtype, batches_.front() * lengths_.front(), kernel_width_, only_);
     finish(kernel_json(rows, options_));
     if (shared_.json) return 0;
     std::vector<std::vector<std::string>> table;

@@ -50,6 +50,7 @@ struct GroupProduct {
   void (*multiply)(const GroupProduct&);
   float (*sums)[4];
   uint32_t left[4];
+  const char* left_tile;  // null: `left` is it
   const char* tile;
   Site site;
   int group;

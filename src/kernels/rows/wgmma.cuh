@@ -7,12 +7,14 @@
 // on a boundary of 1024 bytes, in which piece c (16 bytes) of row r lies where piece c ^ (r mod 8) would.
 //
 //   group_begin(c, a);                                // registers and tile are as they should be
-//   multiply_rows_async(c, a, group_tile(tile));      // c += a · (16 columns of the tile)ᵀ: its 64 rows
-//   multiply_columns_async(c, a, group_tile(tile));   // c += a · 16 rows of the tile
+//   multiply_rows_async(c, a, group_tile(tile));      // c = a · tileᵀ; a may be a tile, too
+//   multiply_columns_async(c, a, group_tile(tile));   // c += a · tile
 //   group_commit();
 //   group_wait<0>(c);                                 // until then nobody may touch c, or write to the tile
 //
-// Other threads' writes to a tile are seen after show_to_group() by the writer and a barrier.
+// Other threads' writes to a tile are seen after show_to_group() by the writer and a barrier. Where products
+// whose sums are used outside of such functions are on their way at the end of a loop's body, the compiler
+// waits for them at its beginning.
 #pragma once
 #include <cstdint>
 
@@ -98,6 +100,15 @@ __device__ inline void multiply_async(float (&c)[kColumns][4], const uint32_t (&
     LRA_PRODUCT("m64n64k16", LRA_OCTETS_8, LRA_SUMS_32, "%32,%33,%34,%35", "%36", "%37", "%38");
   }
 }
+// [64, 16]·[16, 64], both from tiles whose rows are those of the one and the columns of the other.
+template <bool kAdds>
+__device__ inline void multiply_async(float (&c)[8][4], GroupTile a, GroupTile b) {
+  LRA_WGMMA(
+      "{.reg .pred adds; setp.ne.b32 adds, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+      "{" LRA_SUMS_32 "}, %32, %33, adds, 1, 1, 0, 0;}"
+      : LRA_OCTETS_8
+      : "l"(a.descriptor), "l"(b.descriptor), "n"(kAdds ? 1 : 0));
+}
 #undef LRA_OCTET
 #undef LRA_OCTETS_2
 #undef LRA_OCTETS_4
@@ -115,6 +126,13 @@ __device__ inline void multiply_rows_async(float (&c)[8][4], const uint32_t (&a)
   multiply_async<true, false>(c, a[0], tile);
 #pragma unroll
   for (int step = 1; step < kSteps; ++step) multiply_async<true, true>(c, a[step], tile + step * 32);
+}
+// The same with both from tiles.
+template <int kSteps>
+__device__ inline void multiply_rows_async(float (&c)[8][4], GroupTile a, GroupTile tile) {
+  multiply_async<false>(c, a, tile);
+#pragma unroll
+  for (int step = 1; step < kSteps; ++step) multiply_async<true>(c, a + step * 32, tile + step * 32);
 }
 // c += a · tile for a tile of 64 rows, its first 8·kColumns columns.
 template <int kColumns>
