@@ -3,9 +3,10 @@
 //   δ_i = Σ out_i ∘ dO_i,   dA_ij = keep_ij dO_i·v_j / (1−p),   dS_ij = A_ij (dA_ij − δ_i)
 //   dq_i = scale Σ_j dS_ij k_j,   dk_j = scale Σ_i dS_ij q_i,   dv_j = Σ_i keep_ij A_ij dO_i / (1−p)
 //
-// One kernel by queries, which writes δ for the other, by keys: no sums are shared between blocks of threads,
-// so that two runs give the same bits. Both keep their own rows in shared memory, which leaves registers for
-// three warpgroups on a multiprocessor: while one waits for products, the others compute.
+// A block of threads has 128 keys of a row and head, and goes over the queries 64 at a time. dk and dv stay in
+// its registers; what a tile adds to dq it adds in global memory, in floats, in whatever order blocks come.
+// Where two runs shall give the same bits, dq comes from a kernel of its own instead, by queries, which
+// computes scores and weights once more.
 #include "kernels/attention/attention_tiles.cuh"
 
 namespace lra {
@@ -13,7 +14,6 @@ namespace {
 
 using namespace attention_tiles;
 
-constexpr int kStageRows = 128;
 
 // Pairs of dS in bf16, from weights and dA without its factors: what is dropped has −A δ.
 template <bool kDrops>
@@ -27,35 +27,35 @@ __device__ inline uint32_t score_gradients(const float (&a)[2], const float (&d_
 
 // ---- by queries ----
 
-using QueryThreads = Team<3>;
+constexpr int kStageRows = 256;
 
 struct QueryRing {
-  Stage<QueryThreads::kSpan> own;      // queries and dO
   Stage<kStageRows> stages[kBuffers];  // keys and values
   WeightDraw draw;
 };
 
 template <int kWidth, bool kDrops>
-__global__ void __launch_bounds__(QueryThreads::kThreads, 1)
+__global__ void __launch_bounds__(kThreads, 1)
     attention_query_kernel(AttentionData d, const Bf16* out, const Bf16* d_out, const float* lse,
                            float* delta, Bf16* d_qkv, DropoutKeys dropout) {
-  const Span span = find_span<QueryThreads::kSpan>(d, static_cast<int>(blockIdx.x));
+  const Span span = find_span(d, static_cast<int>(blockIdx.x));
   if (span.first >= span.length) return;
   const int h = static_cast<int>(blockIdx.y), query = span.first + this_row();
-  const int end = d.causal ? min(span.length, span.first + QueryThreads::kSpan) : span.length;  // of the keys
+  const int end = d.causal ? min(span.length, span.first + kSpan) : span.length;  // of the keys
   auto& ring = *dynamic_shared<QueryRing, 1024>();
-  const TileWalk<kWidth, QueryThreads::kThreads, kStageRows, NothingElse> keys{
+  const TileWalk<kWidth, kStageRows, NothingElse> keys{
       ring.stages, head_rows(d, d.qkv, 3, 1, span, h), head_rows(d, d.qkv, 3, 2, span, h), span.length, end,
       {}};
-  const HeadRows own_q = head_rows(d, d.qkv, 3, 0, span, h), own_d_o = head_rows(d, d_out, 1, 0, span, h);
-  copy_stage<kWidth, QueryThreads::kThreads>(ring.own, own_q, own_d_o, span.first, span.length);
   keys.begin_stage(0);
   if (kDrops && threadIdx.x == 0) ring.draw = WeightDraw(d, dropout, span, h);
+  Operand<kWidth> q, d_o;
+  Weights d_s;
+  load_operand(q, head_rows(d, d.qkv, 3, 0, span, h), span);
+  load_operand(d_o, head_rows(d, d_out, 1, 0, span, h), span);
   float origin[2] = {0, 0}, mean[2] = {0, 0};  // lse and δ of the lane's queries
   {
-    Operand<kWidth> o, d_o;
+    Operand<kWidth> o;
     load_operand(o, head_rows(d, out, 1, 0, span, h), span);
-    load_operand(d_o, own_d_o, span);
 #pragma unroll
     for (int i = 0; i < kWidth / 4; ++i) {
       mean[i % 2] += low_half(o[i / 4][i % 4]) * low_half(d_o[i / 4][i % 4]) +
@@ -71,16 +71,14 @@ __global__ void __launch_bounds__(QueryThreads::kThreads, 1)
     if (this_lane() % 4 == 0) delta[at] = mean[r];
   }
 
-  const GroupTile q = own_tile(ring.own.first), d_o = own_tile(ring.own.second);
   Scores s = {}, d_a = {};
-  Weights d_s;
   Sums<kWidth> d_q = {};
   const float scale = d.scale * kLog2E, kept_scale = kDrops ? d.draw.rate.scale : 1;
   const auto begin_scores = [&](int tile) {
     keys.enter(tile);
-    group_begin(s, d_a);
-    multiply_rows_async<kWidth / 16>(s, q, keys.first(tile));
-    multiply_rows_async<kWidth / 16>(d_a, d_o, keys.second(tile));
+    group_begin(s, d_a, q, d_o);
+    multiply_rows_async(s, q, keys.first(tile));
+    multiply_rows_async(d_a, d_o, keys.second(tile));
     group_commit();
   };
 #pragma unroll 1
@@ -110,77 +108,107 @@ __global__ void __launch_bounds__(QueryThreads::kThreads, 1)
 
 // ---- by keys ----
 
-using KeyThreads = Team<3>;
-
 struct KeyRing {
-  Stage<KeyThreads::kSpan> own;        // keys and values
-  Stage<kStageRows> stages[kBuffers];  // queries and dO
+  Bf16 keys[kSpan * kTileWidth];         // the block's own
+  Bf16 d_s[2][kSpan * kTileWidth];       // of two tiles, a row for each key
+  Stage<kTile> stages[kBuffers];         // queries and dO
+  float lse[kBuffers][kTile], delta[kBuffers][kTile];
   WeightDraw draw;
-  float lse[kBuffers][kStageRows], delta[kBuffers][kStageRows];
 };
 
-template <int kWidth, bool kDrops>
-__global__ void __launch_bounds__(KeyThreads::kThreads, 1)
+// Sums for dq in floats, tile by tile of 64 queries of a row, and of those head by head. In each tile they
+// lie as warps have them: the four sums of a lane's octet of columns together.
+template <int kWidth>
+struct QuerySums {
+  static constexpr int kColumns = kWidth / 16;  // octets of a warpgroup
+  float* at;
+
+  __device__ QuerySums(float* sums, const AttentionData& d, const Span& span, int tile, int h)
+      : at(sums + (int64_t{span.start / kTile + span.row + tile} * d.heads + h) * (kTile * kWidth) +
+           (thread_number_here() / 32 * kColumns * 32 + this_lane()) * 4) {}
+
+  __device__ void add(const float (&c)[kColumns][4]) const {
+#pragma unroll
+    for (int n = 0; n < kColumns; ++n) add_at_once(at + n * 128, c[n]);
+  }
+};
+
+// A row of the tile for each key.
+__device__ inline void store_columns(Bf16 (&tile)[kSpan * kTileWidth], const Weights& d_s) {
+  const int thread = thread_number_here(), row = thread / 32 * 16 + thread % 16;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) store_tiles(tile + swizzled(row, i * 16 + thread % 32 / 16 * 8), d_s[i]);
+}
+
+template <int kWidth, bool kDrops, bool kWhole>
+__global__ void __launch_bounds__(kThreads, 1)
     attention_key_kernel(AttentionData d, const Bf16* d_out, const float* lse, const float* delta,
-                         Bf16* d_qkv, DropoutKeys dropout) {
-  const Span span = find_span<KeyThreads::kSpan>(d, static_cast<int>(blockIdx.x));
+                         Bf16* d_qkv, float* query_sums, DropoutKeys dropout) {
+  const Span span = find_span(d, static_cast<int>(blockIdx.x));
   if (span.first >= span.length) return;
   const int h = static_cast<int>(blockIdx.y), key = span.first + this_row();
-  constexpr int kStageTiles = kStageRows / kTile;
-  const int first = d.causal ? span.first / kStageRows * kStageTiles : 0;  // of the tiles of queries
+  const int first = d.causal ? span.first / kTile : 0;  // of the tiles of queries
   auto& ring = *dynamic_shared<KeyRing, 1024>();
   // Beyond the row's end dO is 0, and weights count for nothing.
   const auto copy_sums = [&](int stage) {
-    for (int i = static_cast<int>(threadIdx.x); i < kStageRows; i += KeyThreads::kThreads) {
-      const int query = stage * kStageRows + i, buffer = stage % kBuffers;
-      const bool there = query < span.length;
-      const int64_t at = h * d.positions + span.start + (there ? query : 0);
-      copy_async_or_zero<4>(&ring.lse[buffer][i], lse + at, there);
-      copy_async_or_zero<4>(&ring.delta[buffer][i], delta + at, there);
-    }
+    const int i = static_cast<int>(threadIdx.x), query = stage * kTile + i % kTile, buffer = stage % kBuffers;
+    const bool there = query < span.length;
+    const int64_t at = h * d.positions + span.start + (there ? query : 0);
+    if (i < kTile) copy_async_or_zero<4>(&ring.lse[buffer][i], lse + at, there);
+    else if (i < 2 * kTile) copy_async_or_zero<4>(&ring.delta[buffer][i - kTile], delta + at, there);
   };
-  const TileWalk<kWidth, KeyThreads::kThreads, kStageRows, decltype(copy_sums)> queries{
-      ring.stages,
-      head_rows(d, d.qkv, 3, 0, span, h),
-      head_rows(d, d_out, 1, 0, span, h),
-      span.length,
-      span.length,
-      copy_sums};
-  copy_stage<kWidth, KeyThreads::kThreads>(ring.own, head_rows(d, d.qkv, 3, 1, span, h),
-                                           head_rows(d, d.qkv, 3, 2, span, h), span.first, span.length);
-  queries.begin_stage(first / kStageTiles);
+  const TileWalk<kWidth, kTile, decltype(copy_sums)> queries{ring.stages,
+                                                             head_rows(d, d.qkv, 3, 0, span, h),
+                                                             head_rows(d, d_out, 1, 0, span, h),
+                                                             span.length,
+                                                             span.length,
+                                                             copy_sums};
+  const HeadRows own_keys = head_rows(d, d.qkv, 3, 1, span, h);
+  if constexpr (kWhole) copy_rows<kWidth>(ring.keys, own_keys, span.first, span.length);
+  queries.begin_stage(first);
   if (kDrops && threadIdx.x == 0) ring.draw = WeightDraw(d, dropout, span, h);
-  const GroupTile k = own_tile(ring.own.first), v = own_tile(ring.own.second);
+  Operand<kWidth> k, v;
   Weights weights, d_s;
+  load_operand(k, own_keys, span);
+  load_operand(v, head_rows(d, d.qkv, 3, 2, span, h), span);
   Scores s = {}, d_a = {};
   Sums<kWidth> d_k = {}, d_v = {};
+  float d_q[QuerySums<kWidth>::kColumns][4] = {};  // of a tile, the warpgroup's half of the columns
   const float scale = d.scale * kLog2E, kept_scale = kDrops ? d.draw.rate.scale : 1;
-  const auto begin_scores = [&](int tile) {
+  const int half = static_cast<int>(threadIdx.x) / kGroupThreads;
+  const auto begin_tile = [&](int tile) {
     queries.enter(tile);
-    group_begin(s, d_a);
-    multiply_rows_async<kWidth / 16>(s, k, queries.first(tile));
-    multiply_rows_async<kWidth / 16>(d_a, v, queries.second(tile));
+    group_begin(s, d_a, k, v);
+    multiply_rows_async(s, k, queries.first(tile));
+    multiply_rows_async(d_a, v, queries.second(tile));
     group_commit();
   };
-#pragma unroll 1
-  for (int tile = first; tile < queries.tiles(); ++tile) {
-    const int query = tile * kTile, buffer = tile / kStageTiles % kBuffers;
-    begin_scores(tile);
-    KeptOfColumns kept;
-    if constexpr (kDrops) kept.draw<4>(ring.draw, dropout, query, key - this_lane() / 4);
-    group_wait<0>(s, d_a);
-    if (d.causal && query < span.first + KeyThreads::kSpan) {
-#pragma unroll
-      for (int i = 0; i < 32; ++i) {
-        if (query + i / 4 * 8 + this_lane() % 4 * 2 + i % 2 < key + i % 4 / 2 * 8)
-          s[i / 4][i % 4] = -INFINITY;
-      }
+  const auto begin_queries = [&](int tile) {
+    group_begin(d_q);
+    multiply_transposed_async<kSpan>(d_q, group_tile(ring.d_s[tile % 2]),
+                                     group_tile(ring.keys) + half * kWidth);
+    group_commit();
+  };
+  const auto add_queries = [&](int tile) { QuerySums<kWidth>(query_sums, d, span, tile, h).add(d_q); };
+  KeptOfColumns kept = {};
+  const auto draw = [&](int tile) {
+    if constexpr (!kDrops) return;
+    // Always so, but a branch: the compiler would else put all of it behind the wait for the products.
+    if (d.draw.rate.threshold > 0) {
+      kept.draw<4>(ring.draw, dropout, tile * kTile, key - this_lane() / 4);
     }
-    const int in_stage = tile % kStageTiles * kTile + this_lane() % 4 * 2;
+  };
+  begin_tile(first);
+  draw(first);
+  group_wait<0>(s, d_a);
+#pragma unroll 1
+  for (int tile = first;;) {
+    const int query = tile * kTile, buffer = tile % kBuffers;
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
-      const auto origin = *reinterpret_cast<const float2*>(&ring.lse[buffer][in_stage + 8 * n]),
-                 mean = *reinterpret_cast<const float2*>(&ring.delta[buffer][in_stage + 8 * n]);
+      const int column = n * 8 + this_lane() % 4 * 2;
+      const auto origin = *reinterpret_cast<const float2*>(&ring.lse[buffer][column]),
+                 mean = *reinterpret_cast<const float2*>(&ring.delta[buffer][column]);
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         const float a[2] = {weight(s[n][2 * r], scale, origin.x), weight(s[n][2 * r + 1], scale, origin.y)};
@@ -190,33 +218,110 @@ __global__ void __launch_bounds__(KeyThreads::kThreads, 1)
                                                             {mean.x, mean.y}, mask);
       }
     }
+    // What there is not: keys beyond the row's end, and in the causal form those that a query does not see.
+    if ((d.causal && query < span.first + kSpan) || span.first + kSpan > span.length) {
+#pragma unroll
+      for (int i = 0; i < 16; ++i) {
+        const int own = key + i % 2 * 8, column = query + i / 2 * 8 + this_lane() % 4 * 2;
+        const int hidden = own >= span.length ? 2 : d.causal ? own - column : 0;  // queries of the pair, from 1
+        const uint32_t mask = hidden <= 0 ? ~0u : hidden == 1 ? 0xffff0000u : 0;
+        weights[i / 4][i % 4] &= mask;
+        d_s[i / 4][i % 4] &= mask;
+      }
+    }
+    if constexpr (kWhole) {
+      store_columns(ring.d_s[tile % 2], d_s);
+      group_wait<0>(d_q);
+      if (tile > first) add_queries(tile - 1);
+    }
     group_begin(d_v, d_k, weights, d_s);
     multiply_columns_async(d_v, weights, queries.second(tile));
     multiply_columns_async(d_k, d_s, queries.first(tile));
     group_commit();
-    group_wait<0>(d_k, d_v);
+    if (++tile == queries.tiles()) break;
+    begin_tile(tile);
+    draw(tile);
+    if constexpr (kWhole) begin_queries(tile - 1);
+    group_wait<kWhole ? 1 : 0>(s, d_a, d_k, d_v);
   }
+  if constexpr (kWhole) {
+    show_to_group();
+    __syncthreads();
+    begin_queries(queries.tiles() - 1);
+  }
+  group_wait<0>(d_k, d_v, d_q);
+  if constexpr (kWhole) add_queries(queries.tiles() - 1);
   store_sums(d_k, {d.scale, d.scale}, head_rows(d, d_qkv, 3, 1, span, h), span);
   store_sums(d_v, {kept_scale, kept_scale}, head_rows(d, d_qkv, 3, 2, span, h), span);
+}
+
+// ---- what goes before and after the kernel by keys ----
+
+// δ: a thread has an octet of a position's head, eight neighbours the head.
+__global__ void __launch_bounds__(kThreads)
+    attention_mean_kernel(AttentionData d, const Bf16* out, const Bf16* d_out, float* delta) {
+  const int64_t number = int64_t{blockIdx.x} * (kThreads / 8) + threadIdx.x / 8, position = number / d.heads;
+  const int h = static_cast<int>(number % d.heads), column = this_lane() % 8 * 8;
+  float sum = 0;
+  if (position < d.positions && column < d.width) {
+    const int64_t at = number * d.width + column;
+    float a[8], b[8];
+    widen(load_octet_constant(out + at), a);
+    widen(load_octet_constant(d_out + at), b);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) sum += a[i] * b[i];
+  }
+#pragma unroll
+  for (int step = 1; step < 8; step *= 2) sum += __shfl_xor_sync(kAllLanes, sum, step);
+  if (position < d.positions && column == 0) delta[h * d.positions + position] = sum;
+}
+
+// dq out of the sums; a block has what attention_key_kernel's has.
+template <int kWidth>
+__global__ void __launch_bounds__(kThreads)
+    attention_sum_kernel(AttentionData d, const float* query_sums, Bf16* d_qkv) {
+  const Span span = find_span(d, static_cast<int>(blockIdx.x));
+  const int h = static_cast<int>(blockIdx.y), half = static_cast<int>(threadIdx.x) / kGroupThreads;
+  const HeadRows to = head_rows(d, d_qkv, 3, 0, span, h);
+  for (int first = span.first; first < min(span.length, span.first + kSpan); first += kTile) {
+    const float4* from =
+        reinterpret_cast<const float4*>(QuerySums<kWidth>(const_cast<float*>(query_sums), d, span, first / kTile, h).at);
+#pragma unroll
+    for (int n = 0; n < kWidth / 16; ++n) {
+      const float4 sum = from[n * 32];
+      const int column = half * (kWidth / 2) + n * 8 + this_lane() % 4 * 2,
+                place = first + this_row() % kTile;
+      if (column >= to.width) continue;
+      auto* at = reinterpret_cast<uint32_t*>(to.at + place * to.pitch + column);
+      if (place < span.length) *at = bf16_pair(sum.x * d.scale, sum.y * d.scale);
+      if (place + 8 < span.length) at[4 * to.pitch] = bf16_pair(sum.z * d.scale, sum.w * d.scale);
+    }
+  }
 }
 
 int backward_launch(const AttentionBackwardArguments& a, CudaStream s) {
   const AttentionData& d = a.data;
   if (d.positions == 0) return 0;
   const auto stream = static_cast<cudaStream_t>(s);
-  const auto grid = [&](int span) { return dim3(most_spans(d, span), static_cast<unsigned>(d.heads)); };
+  const dim3 grid(most_spans(d), static_cast<unsigned>(d.heads));
   const auto *out = static_cast<const Bf16*>(a.out), *d_out = static_cast<const Bf16*>(a.d_out);
   auto* d_qkv = static_cast<Bf16*>(a.d_qkv);
   const DropoutKeys keys = dropout_keys(d.draw);
   choose_attention_kernel(d, [&](auto width, auto drops) {
     constexpr int kWidth = decltype(width)::value;
     constexpr bool kDrops = decltype(drops)::value;
-    start_kernel(attention_query_kernel<kWidth, kDrops>,
-                 {grid(QueryThreads::kSpan), QueryThreads::kThreads, stream, sizeof(QueryRing)}, d, out,
-                 d_out, a.lse, a.delta, d_qkv, keys);
-    start_kernel(attention_key_kernel<kWidth, kDrops>,
-                 {grid(KeyThreads::kSpan), KeyThreads::kThreads, stream, sizeof(KeyRing)}, d, d_out, a.lse,
-                 a.delta, d_qkv, keys);
+    if (a.query_sums) {
+      const auto means = static_cast<unsigned>((d.positions * d.heads + kThreads / 8 - 1) / (kThreads / 8));
+      start_kernel(attention_mean_kernel, {means, kThreads, stream}, d, out, d_out, a.delta);
+      start_kernel(attention_key_kernel<kWidth, kDrops, true>, {grid, kThreads, stream, sizeof(KeyRing)}, d,
+                   d_out, a.lse, a.delta, d_qkv, a.query_sums, keys);
+      start_kernel(attention_sum_kernel<kWidth>, {grid, kThreads, stream}, d, a.query_sums, d_qkv);
+    } else {
+      start_kernel(attention_query_kernel<kWidth, kDrops>, {grid, kThreads, stream, sizeof(QueryRing)}, d,
+                   out, d_out, a.lse, a.delta, d_qkv, keys);
+      start_kernel(attention_key_kernel<kWidth, kDrops, false>, {grid, kThreads, stream, sizeof(KeyRing)}, d,
+                   d_out, a.lse, a.delta, d_qkv, nullptr, keys);
+    }
   });
   return cudaGetLastError();
 }

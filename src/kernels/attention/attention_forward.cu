@@ -5,8 +5,8 @@
 //
 // with scores to base 2. The origin m' is m as long as weights stay within some thousands, which floats bear;
 // else the largest score so far. out = o / (l (1−p)),  lse = m + log₂ l. The product with the values of one
-// tile and the scores of the next are on their way together, while a warp draws for dropout and the others of
-// a multiprocessor compute weights.
+// tile and the scores of the next are on their way together, while the warp draws for dropout and the others
+// of a multiprocessor compute weights.
 #include "kernels/attention/attention_tiles.cuh"
 
 namespace lra {
@@ -15,8 +15,7 @@ namespace {
 using namespace attention_tiles;
 
 constexpr int kStageRows = 128;
-using Threads = Team<2>;
-constexpr int kAtOnce = 2;     // Philox blocks
+constexpr int kDrawnAtOnce = 2;
 constexpr float kMost = 1024;  // that a lane's weights of a tile may sum to
 
 struct Ring {
@@ -25,14 +24,14 @@ struct Ring {
 };
 
 template <int kWidth, bool kDrops>
-__global__ void __launch_bounds__(Threads::kThreads, 2)
+__global__ void __launch_bounds__(kThreads, 2)
     attention_forward_kernel(AttentionData d, Bf16* out, float* lse, DropoutKeys dropout) {
-  const Span span = find_span<Threads::kSpan>(d, static_cast<int>(blockIdx.x));
+  const Span span = find_span(d, static_cast<int>(blockIdx.x));
   if (span.first >= span.length) return;
   const int h = static_cast<int>(blockIdx.y), query = span.first + this_row();
-  const int end = d.causal ? min(span.length, span.first + Threads::kSpan) : span.length;  // of the keys
+  const int end = d.causal ? min(span.length, span.first + kSpan) : span.length;  // of the keys
   auto& ring = *dynamic_shared<Ring, 1024>();
-  const TileWalk<kWidth, Threads::kThreads, kStageRows, NothingElse> keys{
+  const TileWalk<kWidth, kStageRows, NothingElse> keys{
       ring.stages, head_rows(d, d.qkv, 3, 1, span, h), head_rows(d, d.qkv, 3, 2, span, h), span.length, end,
       {}};
   keys.begin_stage(0);
@@ -55,7 +54,7 @@ __global__ void __launch_bounds__(Threads::kThreads, 2)
     const int key = tile * kTile;
     begin_scores(tile);
     KeptOfRows kept;
-    if constexpr (kDrops) kept.draw<kAtOnce>(ring.draw, dropout, query, key);
+    if constexpr (kDrops) kept.draw<kDrawnAtOnce>(ring.draw, dropout, query, key);
     group_wait<0>(s, o);
     hide_keys(s, span.first, query, key, end, d.causal);
     float more[2];
@@ -112,10 +111,10 @@ __global__ void __launch_bounds__(Threads::kThreads, 2)
 int forward_launch(const AttentionForwardArguments& a, CudaStream stream) {
   const AttentionData& d = a.data;
   if (d.positions == 0) return 0;
-  const dim3 grid(most_spans(d, Threads::kSpan), static_cast<unsigned>(d.heads));
+  const dim3 grid(most_spans(d), static_cast<unsigned>(d.heads));
   choose_attention_kernel(d, [&](auto width, auto drops) {
     start_kernel(attention_forward_kernel<decltype(width)::value, decltype(drops)::value>,
-                 {grid, Threads::kThreads, static_cast<cudaStream_t>(stream), sizeof(Ring)}, d,
+                 {grid, kThreads, static_cast<cudaStream_t>(stream), sizeof(Ring)}, d,
                  static_cast<Bf16*>(a.out), a.lse, dropout_keys(d.draw));
   });
   return cudaGetLastError();

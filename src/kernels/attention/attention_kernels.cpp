@@ -59,10 +59,15 @@ class KernelAttention : public torch::autograd::Function<KernelAttention> {
     const Dropout dropout = saved_dropout(*context);
     const Tensor d_out = aligned(gradients[0]), d_qkv = torch::empty_like(qkv),
                  delta = torch::empty_like(lse);
+    const AttentionData data = data_of(qkv, rows, dropout, context->saved_data["causal"].toBool());
+    Tensor query_sums;  // where rows are short, more would be padding than sums
+    if (!at::globalContext().deterministicAlgorithms() && data.rows * 64 <= data.positions) {
+      query_sums = torch::zeros({attention_query_sums(data)}, lse.options());
+    }
     launch(attention_backward_cuda,
-           {data_of(qkv, rows, dropout, context->saved_data["causal"].toBool()), out.const_data_ptr(),
-            d_out.const_data_ptr(), lse.const_data_ptr<float>(), delta.mutable_data_ptr<float>(),
-            d_qkv.mutable_data_ptr()},
+           {data, out.const_data_ptr(), d_out.const_data_ptr(), lse.const_data_ptr<float>(),
+            delta.mutable_data_ptr<float>(),
+            query_sums.defined() ? query_sums.mutable_data_ptr<float>() : nullptr, d_qkv.mutable_data_ptr()},
            "attention backward");
     return {d_qkv, {}, {}, {}};
   }

@@ -28,9 +28,14 @@ struct AttentionBackwardArguments {
   AttentionData data;
   const void *out, *d_out;
   const float* lse;
-  float* delta;  // [H, T], scratch
+  float* delta;       // [H, T], scratch
+  float* query_sums;  // zeros, attention_query_sums floats; null: two runs give the same bits
   void* d_qkv;
 };
+// Tiles of 64 queries of every row and head, in floats; heads are rounded up to a multiple of 16.
+inline int64_t attention_query_sums(const AttentionData& d) {
+  return (d.positions / 64 + d.rows) * 64 * d.heads * ((d.width + 15) / 16 * 16);
+}
 extern CudaLauncher<AttentionForwardArguments> attention_forward_cuda;
 extern CudaLauncher<AttentionBackwardArguments> attention_backward_cuda;
 extern bool (*attention_kernels_run_here)();  // whether the current device has the instructions

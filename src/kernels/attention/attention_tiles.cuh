@@ -1,5 +1,5 @@
 // What the kernels of attention_kernels.h share. A warpgroup has 64 rows of one kind (queries or keys) as
-// left operands and goes over tiles of 64 rows of the other kind in shared memory. Lane 4g + t
+// left operands in registers and goes over tiles of 64 rows of the other kind in shared memory. Lane 4g + t
 // of warp w has the sums of rows 16w + g and 16w + g + 8, in columns 8n + 2t and 8n + 2t + 1
 // (kernels/rows/mma.cuh).
 #pragma once
@@ -28,27 +28,22 @@ using Operand = uint32_t[kWidth / 16][4];
 
 inline constexpr float kLog2E = 1.44269504088896f;
 inline constexpr int kTile = kGroupRows, kTileWidth = 64;
+inline constexpr int kGroups = 2, kThreads = kGroups * kGroupThreads, kSpan = kGroups * kTile;
 inline constexpr int kBuffers = 3;
-
-// How many warpgroups a block of threads has, and with them rows of its own.
-template <int kGroups>
-struct Team {
-  static constexpr int kThreads = kGroups * kGroupThreads, kSpan = kGroups * kTile;
-};
 
 __device__ inline int this_lane() { return static_cast<int>(threadIdx.x) % 32; }
 // The first of the lane's two rows among the block's; the other is 8 later.
 __device__ inline int this_row() { return static_cast<int>(threadIdx.x) / 32 * 16 + this_lane() / 4; }
 
-// A team's positions of a row.
+// kSpan positions of a row, for a block of threads.
 struct Span {
   int start, length;  // the row begins at position `start`
   int first;          // where in the row
+  int row;
 };
 
 // Span p of row b has the number offsets[b] / kSpan + b + p, so that numbers need no table: from one row to
 // the next they rise by at least as many as it has.
-template <int kSpan>
 __device__ inline Span find_span(const AttentionData& d, int number) {
   int low = 0, count = static_cast<int>(d.rows);  // the row is one of low … low + count − 1
   while (count > 1) {
@@ -59,10 +54,10 @@ __device__ inline Span find_span(const AttentionData& d, int number) {
     count = min(step, count - last * step);
   }
   const int start = d.offsets[low], length = d.offsets[low + 1] - start;
-  return {start, length, (number - start / kSpan - low) * kSpan};
+  return {start, length, (number - start / kSpan - low) * kSpan, low};
 }
-inline unsigned most_spans(const AttentionData& d, int span) {
-  return static_cast<unsigned>(d.positions / span + d.rows);
+inline unsigned most_spans(const AttentionData& d) {
+  return static_cast<unsigned>(d.positions / kSpan + d.rows);
 }
 
 // ---- two tensors' rows of one head, stage by stage in shared memory ----
@@ -86,35 +81,26 @@ struct Stage {
 };
 // Begins to copy positions from, from + 1, …; zeros beyond the row's end, where nothing is read. A thread has
 // one piece of every kStep'th row.
-template <int kWidth, int kThreads, int kRows>
-__device__ inline void copy_stage(Stage<kRows>& stage, const HeadRows& first, const HeadRows& second,
-                                  int from, int length) {
-  constexpr int kPieces = kWidth > 32 ? 8 : kWidth / 8, kStep = kThreads / kPieces;
+template <int kWidth, int kElements>
+__device__ inline void copy_rows(Bf16 (&rows)[kElements], const HeadRows& from, int first, int length) {
+  constexpr int kRows = kElements / kTileWidth, kPieces = kWidth > 32 ? 8 : kWidth / 8,
+                kStep = kThreads / kPieces < kRows ? kThreads / kPieces : kRows;
   static_assert(kStep % 8 == 0, "a thread's pieces lie alike in all of its rows");
   const int thread = thread_number_here(), row = thread / kPieces, column = thread % kPieces * 8;
-  const int left = column < first.width ? length - from - row : 0;  // positions, from the thread's first on
-  const Bf16 *a = first.at + (from + row) * first.pitch + column,
-             *b = second.at + (from + row) * second.pitch + column;
+  if (kStep * kPieces < kThreads && row >= kRows) return;
+  const int left = column < from.width ? length - first - row : 0;  // positions, from the thread's first on
+  const Bf16* at = from.at + (first + row) * from.pitch + column;
   const int to = swizzled(row, column);
 #pragma unroll
-  for (int n = 0; n * kStep < kRows; ++n) {
-    if (kRows % kStep > 0 && (n + 1) * kStep > kRows && row + n * kStep >= kRows) break;
-    copy_async_or_zero<16>(stage.first + to + n * kStep * kTileWidth, a, n * kStep < left);
-    copy_async_or_zero<16>(stage.second + to + n * kStep * kTileWidth, b, n * kStep < left);
-    a += kStep * first.pitch;
-    b += kStep * second.pitch;
+  for (int n = 0; n < kRows / kStep; ++n) {
+    copy_async_or_zero<16>(rows + to + n * kStep * kTileWidth, at, n * kStep < left);
+    at += kStep * from.pitch;
   }
-}
-
-// The warpgroup's of a team's rows.
-template <int kRows>
-__device__ inline GroupTile own_tile(const Bf16 (&rows)[kRows]) {
-  return group_tile(rows + thread_number_here() / kGroupThreads * kTile * kTileWidth);
 }
 
 // Walks over the tiles of two tensors' rows [0, end), which come by stages of kRows. also(stage) begins to
 // copy what else a stage has.
-template <int kWidth, int kThreads, int kRows, class Also>
+template <int kWidth, int kRows, class Also>
 struct TileWalk {
   static constexpr int kTiles = kRows / kTile;  // of a stage
   Stage<kRows> (&stages)[kBuffers];
@@ -124,7 +110,8 @@ struct TileWalk {
 
   __device__ int tiles() const { return (end + kTile - 1) / kTile; }
   __device__ void begin_stage(int stage) const {
-    copy_stage<kWidth, kThreads>(stages[stage % kBuffers], first_rows, second_rows, stage * kRows, length);
+    copy_rows<kWidth>(stages[stage % kBuffers].first, first_rows, stage * kRows, length);
+    copy_rows<kWidth>(stages[stage % kBuffers].second, second_rows, stage * kRows, length);
     also(stage);
     copy_async_commit();
   }

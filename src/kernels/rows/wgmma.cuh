@@ -7,14 +7,14 @@
 // on a boundary of 1024 bytes, in which piece c (16 bytes) of row r lies where piece c ^ (r mod 8) would.
 //
 //   group_begin(c, a);                                // registers and tile are as they should be
-//   multiply_rows_async(c, a, group_tile(tile));      // c = a · tileᵀ; a may be a tile, too
+//   multiply_rows_async(c, a, group_tile(tile));      // c = a · tileᵀ
 //   multiply_columns_async(c, a, group_tile(tile));   // c += a · tile
 //   group_commit();
 //   group_wait<0>(c);                                 // until then nobody may touch c, or write to the tile
 //
-// Other threads' writes to a tile are seen after show_to_group() by the writer and a barrier. Where products
-// whose sums are used outside of such functions are on their way at the end of a loop's body, the compiler
-// waits for them at its beginning.
+// Other threads' writes to a tile are seen after show_to_group() by the writer and a barrier. Where a loop's
+// body ends with products on their way whose sums threads use in its next round, the compiler waits for them
+// as that begins: what shall overlap with products stands in the same round.
 #pragma once
 #include <cstdint>
 
@@ -74,7 +74,8 @@ __device__ inline void group_wait(Sums&... c) {
 // [64, 16]·[16, 8·kColumns]. kOfRows: the tile's rows are the columns of c.
 #define LRA_OCTET(n) "+f"(c[n][0]), "+f"(c[n][1]), "+f"(c[n][2]), "+f"(c[n][3])
 #define LRA_OCTETS_2 LRA_OCTET(0), LRA_OCTET(1)
-#define LRA_OCTETS_4 LRA_OCTETS_2, LRA_OCTET(2), LRA_OCTET(3)
+#define LRA_OCTETS_3 LRA_OCTETS_2, LRA_OCTET(2)
+#define LRA_OCTETS_4 LRA_OCTETS_3, LRA_OCTET(3)
 #define LRA_OCTETS_6 LRA_OCTETS_4, LRA_OCTET(4), LRA_OCTET(5)
 #define LRA_OCTETS_8 LRA_OCTETS_6, LRA_OCTET(6), LRA_OCTET(7)
 #define LRA_PRODUCT(shape, octets, sums, left, tile, adds, transposed)                             \
@@ -83,8 +84,10 @@ __device__ inline void group_wait(Sums&... c) {
             : octets                                                                               \
             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b.descriptor), "n"(kAdds ? 1 : 0),   \
               "n"(kOfRows ? 0 : 1))
-#define LRA_SUMS_8 "%0,%1,%2,%3,%4,%5,%6,%7"
-#define LRA_SUMS_16 LRA_SUMS_8 ",%8,%9,%10,%11,%12,%13,%14,%15"
+#define LRA_SUMS_4 "%0,%1,%2,%3"
+#define LRA_SUMS_8 LRA_SUMS_4 ",%4,%5,%6,%7"
+#define LRA_SUMS_12 LRA_SUMS_8 ",%8,%9,%10,%11"
+#define LRA_SUMS_16 LRA_SUMS_12 ",%12,%13,%14,%15"
 #define LRA_SUMS_24 LRA_SUMS_16 ",%16,%17,%18,%19,%20,%21,%22,%23"
 #define LRA_SUMS_32 LRA_SUMS_24 ",%24,%25,%26,%27,%28,%29,%30,%31"
 template <bool kOfRows, bool kAdds, int kColumns>
@@ -100,22 +103,36 @@ __device__ inline void multiply_async(float (&c)[kColumns][4], const uint32_t (&
     LRA_PRODUCT("m64n64k16", LRA_OCTETS_8, LRA_SUMS_32, "%32,%33,%34,%35", "%36", "%37", "%38");
   }
 }
-// [64, 16]·[16, 64], both from tiles whose rows are those of the one and the columns of the other.
-template <bool kAdds>
-__device__ inline void multiply_async(float (&c)[8][4], GroupTile a, GroupTile b) {
-  LRA_WGMMA(
-      "{.reg .pred adds; setp.ne.b32 adds, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
-      "{" LRA_SUMS_32 "}, %32, %33, adds, 1, 1, 0, 0;}"
-      : LRA_OCTETS_8
-      : "l"(a.descriptor), "l"(b.descriptor), "n"(kAdds ? 1 : 0));
+// The same of tiles whose 16 rows are neither's: c's rows are columns of the one, its columns those of the other.
+#define LRA_TILE_PRODUCT(shape, octets, sums, left, right, adds)                                   \
+  LRA_WGMMA("{.reg .pred adds; setp.ne.b32 adds, " adds ", 0; wgmma.mma_async.sync.aligned." shape \
+            ".f32.bf16.bf16 {" sums "}, " left ", " right ", adds, 1, 1, 1, 1;}"                   \
+            : octets                                                                               \
+            : "l"(a.descriptor), "l"(b.descriptor), "n"(kAdds ? 1 : 0))
+template <bool kAdds, int kColumns>
+__device__ inline void multiply_async(float (&c)[kColumns][4], GroupTile a, GroupTile b) {
+  static_assert(kColumns <= 4, "what is written out here");
+  if constexpr (kColumns == 1) {
+    LRA_TILE_PRODUCT("m64n8k16", LRA_OCTET(0), LRA_SUMS_4, "%4", "%5", "%6");
+  } else if constexpr (kColumns == 2) {
+    LRA_TILE_PRODUCT("m64n16k16", LRA_OCTETS_2, LRA_SUMS_8, "%8", "%9", "%10");
+  } else if constexpr (kColumns == 3) {
+    LRA_TILE_PRODUCT("m64n24k16", LRA_OCTETS_3, LRA_SUMS_12, "%12", "%13", "%14");
+  } else {
+    LRA_TILE_PRODUCT("m64n32k16", LRA_OCTETS_4, LRA_SUMS_16, "%16", "%17", "%18");
+  }
 }
 #undef LRA_OCTET
 #undef LRA_OCTETS_2
+#undef LRA_OCTETS_3
 #undef LRA_OCTETS_4
 #undef LRA_OCTETS_6
 #undef LRA_OCTETS_8
 #undef LRA_PRODUCT
+#undef LRA_TILE_PRODUCT
+#undef LRA_SUMS_4
 #undef LRA_SUMS_8
+#undef LRA_SUMS_12
 #undef LRA_SUMS_16
 #undef LRA_SUMS_24
 #undef LRA_SUMS_32
@@ -127,19 +144,19 @@ __device__ inline void multiply_rows_async(float (&c)[8][4], const uint32_t (&a)
 #pragma unroll
   for (int step = 1; step < kSteps; ++step) multiply_async<true, true>(c, a[step], tile + step * 32);
 }
-// The same with both from tiles.
-template <int kSteps>
-__device__ inline void multiply_rows_async(float (&c)[8][4], GroupTile a, GroupTile tile) {
-  multiply_async<false>(c, a, tile);
-#pragma unroll
-  for (int step = 1; step < kSteps; ++step) multiply_async<true>(c, a + step * 32, tile + step * 32);
-}
 // c += a · tile for a tile of 64 rows, its first 8·kColumns columns.
 template <int kColumns>
 __device__ inline void multiply_columns_async(float (&c)[kColumns][4], const uint32_t (&a)[4][4],
                                               GroupTile tile) {
 #pragma unroll
   for (int step = 0; step < 4; ++step) multiply_async<false, true>(c, a[step], tile + step * 16 * 128);
+}
+// c = aᵀ · b for tiles of kRows rows, all 64 columns of a and the first 8·kColumns of b.
+template <int kRows, int kColumns>
+__device__ inline void multiply_transposed_async(float (&c)[kColumns][4], GroupTile a, GroupTile b) {
+  multiply_async<false>(c, a, b);
+#pragma unroll
+  for (int row = 16; row < kRows; row += 16) multiply_async<true>(c, a + row * 128, b + row * 128);
 }
 
 }  // namespace lra

@@ -23,6 +23,11 @@ uint32_t spread_bits(uint32_t word) {
   return (word >> (8 * kFirst + 7) & 1 ? 0xffffu : 0) | (word >> (8 * kSecond + 7) & 1 ? 0xffff0000u : 0);
 }
 
+inline void add_at_once(float* to, const float (&x)[4], LRA_SITE_PARAMETERS) {
+  if (reinterpret_cast<uintptr_t>(to) % 16 != 0) emulated::stop("four floats are not aligned", LRA_SITE);
+  for (int i = 0; i < 4; ++i) atomicAdd(to + i, x[i]);
+}
+
 inline int thread_number_here() { return static_cast<int>(threadIdx.x); }
 
 template <int kThreads>

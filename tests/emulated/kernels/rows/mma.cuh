@@ -95,4 +95,24 @@ inline void load_tiles_transposed(uint32_t (&r)[2], const void* row, LRA_SITE_PA
   for (int j = 0; j < 2; ++j) r[j] = tiles.r[j];
 }
 
+inline void store_tiles(void* row, const uint32_t (&r)[4], LRA_SITE_PARAMETERS) {
+  struct In {
+    unsigned short* row;
+    uint32_t r[4];
+  };
+  struct Nothing {};
+  if (reinterpret_cast<uintptr_t>(row) % 16 != 0) emulated::stop("a row is not aligned", LRA_SITE);
+  emulated::exchange<Nothing>("store_tiles", LRA_SITE, ~0u,
+                              In{static_cast<unsigned short*>(row), {r[0], r[1], r[2], r[3]}},
+                              [](uint32_t, const In* in, Nothing*) {
+                                for (int l = 0; l < 32; ++l) {
+                                  for (int j = 0; j < 4; ++j) {
+                                    unsigned short* at = in[8 * j + l / 4].row + 2 * (l % 4);
+                                    at[0] = static_cast<unsigned short>(in[l].r[j]);
+                                    at[1] = static_cast<unsigned short>(in[l].r[j] >> 16);
+                                  }
+                                }
+                              });
+}
+
 }  // namespace lra

@@ -36,13 +36,15 @@ inline uint32_t swizzled_bits(GroupTile tile, int bytes) {
   return *reinterpret_cast<const unsigned short*>(at);
 }
 
-// The lane's part of its warp's rows of 16 columns of a tile.
-inline void load_left(uint32_t (&a)[4], GroupTile tile) {
-  const int thread = static_cast<int>(threadIdx.x), row = thread / 32 % 4 * 16 + thread % 32 / 4;
-  for (int i = 0; i < 8; ++i) {
-    const int bytes = (row + i / 2 % 2 * 8) * 128 + (thread % 4 * 2 + i / 4 * 8 + i % 2) * 2;
-    const uint32_t bits = swizzled_bits(tile, bytes);
-    a[i / 2] = i % 2 ? a[i / 2] | bits << 16 : bits;
+// The lane's part of its warp's 16 columns of a tile, as a left operand.
+inline void load_columns(uint32_t (&a)[4], GroupTile tile) {
+  const int thread = static_cast<int>(threadIdx.x), column = thread / 32 % 4 * 16 + thread % 32 / 4;
+  for (int i = 0; i < 4; ++i) {
+    const auto at = [&](int second) {
+      const int row = thread % 4 * 2 + i / 2 * 8 + second;
+      return swizzled_bits(tile, row * 128 + (column + i % 2 * 8) * 2);
+    };
+    a[i] = at(0) | at(1) << 16;
   }
 }
 
@@ -53,7 +55,7 @@ void multiply(const GroupProduct& p) {
     uint32_t a[4];
     GroupTile b;
   } mine{{}, {p.left[0], p.left[1], p.left[2], p.left[3]}, {p.tile}};
-  if (p.left_tile) load_left(mine.a, {p.left_tile});
+  if (p.left_tile) load_columns(mine.a, {p.left_tile});
   if constexpr (kAdds) std::memcpy(mine.c, p.sums, sizeof(mine.c));
   struct Result {
     float c[kColumns][4];
@@ -69,7 +71,8 @@ void multiply(const GroupProduct& p) {
         }
         for (int k = 0; k < 16; ++k) {
           for (int n = 0; n < 8 * kColumns; ++n) {
-            right[k][n] = half_of(swizzled_bits(in[0].b, kOfRows ? n * 128 + k * 2 : k * 128 + n * 2), 0);
+            right[k][n] =
+                half_of(swizzled_bits(in[0].b, kOfRows ? n * 128 + k * 2 : k * 128 + n * 2), 0);
           }
         }
         for (int l = 0; l < 32; ++l) {
@@ -92,9 +95,9 @@ template <bool kOfRows, bool kAdds, int kColumns>
 void begin(float (&c)[kColumns][4], const uint32_t (&a)[4], GroupTile b, Site site) {
   begin_product({multiply<kOfRows, kAdds, kColumns>, c, {a[0], a[1], a[2], a[3]}, nullptr, b.at, site, 0});
 }
-template <bool kAdds>
-void begin(float (&c)[8][4], GroupTile a, GroupTile b, Site site) {
-  begin_product({multiply<true, kAdds, 8>, c, {}, a.at, b.at, site, 0});
+template <bool kAdds, int kColumns>
+void begin(float (&c)[kColumns][4], GroupTile a, GroupTile b, Site site) {
+  begin_product({multiply<false, kAdds, kColumns>, c, {}, a.at, b.at, site, 0});
 }
 
 }  // namespace emulated
@@ -107,19 +110,18 @@ void multiply_rows_async(float (&c)[8][4], const uint32_t (&a)[kSteps][4], Group
     emulated::begin<true, true>(c, a[step], tile + step * 32, LRA_SITE);
   }
 }
-template <int kSteps>
-void multiply_rows_async(float (&c)[8][4], GroupTile a, GroupTile tile, LRA_SITE_PARAMETERS) {
-  emulated::begin<false>(c, a, tile, LRA_SITE);
-  for (int step = 1; step < kSteps; ++step) {
-    emulated::begin<true>(c, a + step * 32, tile + step * 32, LRA_SITE);
-  }
-}
 template <int kColumns>
 void multiply_columns_async(float (&c)[kColumns][4], const uint32_t (&a)[4][4], GroupTile tile,
                             LRA_SITE_PARAMETERS) {
   for (int step = 0; step < 4; ++step) {
     emulated::begin<false, true>(c, a[step], tile + step * 16 * 128, LRA_SITE);
   }
+}
+
+template <int kRows, int kColumns>
+void multiply_transposed_async(float (&c)[kColumns][4], GroupTile a, GroupTile b, LRA_SITE_PARAMETERS) {
+  emulated::begin<false>(c, a, b, LRA_SITE);
+  for (int row = 16; row < kRows; row += 16) emulated::begin<true>(c, a + row * 128, b + row * 128, LRA_SITE);
 }
 
 }  // namespace lra
