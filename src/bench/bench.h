@@ -89,8 +89,8 @@ std::vector<KernelTime> kernels_from_json(const Json& kernels);
 int64_t find_max_batch(const BenchCase& c, const BenchOptions& options);
 Json bench_json(const std::vector<BenchRow>& rows, const BenchOptions& options);
 
-// The fused kernels one by one (kernels/kernel_bench.h), or `only` these, beside a plain copy of as many bytes;
-// ideal is that copy or, where it takes longer, a large matrix product with as many multiplications.
+// The fused kernels one by one (kernels/kernel_bench.h), or `only` these, beside a plain copy of as many
+// bytes; ideal is that copy or, where it takes longer, a large matrix product with as many multiplications.
 struct KernelRow {
   std::string kernel, name;
   int64_t bytes = 0;

@@ -50,8 +50,8 @@ const std::vector<Ignored> kIgnored = {
       "--peers", "--train-on", "--eager", "--profile", "--kernels", "--max-batch", "--deterministic",
       "--device", "--dtype"}},
     {"--kernels",
-     {"--suite", "--models", "--phase", "--set", "--repeats", "--peers", "--train-on", "--eager",
-      "--profile", "--max-batch", "--deterministic"}},
+     {"--suite", "--models", "--phase", "--set", "--repeats", "--peers", "--train-on", "--eager", "--profile",
+      "--max-batch", "--deterministic"}},
     {"--max-batch",
      {"--batches", "--seconds", "--repeats", "--peers", "--train-on", "--profile", "--deterministic"}},
 };
@@ -73,7 +73,8 @@ class Bench : public Verb {
     app_->add_option("--suite", suite_,
                      fmt::format("a named set of cases: {}", fmt::join(bench_suites(), ", ")))
         ->type_name("NAME");
-    app_->add_option("--case", only_, "of the suite, only the cases with these names; of --kernels, only these kernels")
+    app_->add_option("--case", only_,
+                     "of the suite, only the cases with these names; of --kernels, only these kernels")
         ->delimiter(',')
         ->transform(trimmed());
     app_->add_option("--models", models_,
@@ -283,7 +284,8 @@ class Bench : public Verb {
 
   int run_kernels() const {
     const std::string dtype = dtypes_.empty() ? "" : dtypes_.front();
-    const auto rows = run_kernel_bench(options_, dtype, batches_.front() * lengths_.front(), kernel_width_, only_);
+    const auto rows =
+        run_kernel_bench(options_, dtype, batches_.front() * lengths_.front(), kernel_width_, only_);
     finish(kernel_json(rows, options_));
     if (shared_.json) return 0;
     std::vector<std::vector<std::string>> table;

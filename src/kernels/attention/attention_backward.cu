@@ -3,9 +3,9 @@
 //   δ_i = Σ out_i ∘ dO_i,   dA_ij = keep_ij dO_i·v_j / (1−p),   dS_ij = A_ij (dA_ij − δ_i)
 //   dq_i = scale Σ_j dS_ij k_j,   dk_j = scale Σ_i dS_ij q_i,   dv_j = Σ_i keep_ij A_ij dO_i / (1−p)
 //
-// A block of threads has 128 keys of a row and head, and goes over the queries 64 at a time. dk and dv stay in
-// its registers; what a tile adds to dq it adds in global memory, in floats, in whatever order blocks come.
-// Where two runs shall give the same bits, dq comes from a kernel of its own instead, by queries, which
+// A block of threads has 128 keys of a row and head, and goes over the queries 64 at a time. dk and dv stay
+// in its registers; what a tile adds to dq it adds in global memory, in floats, in whatever order blocks
+// come. Where two runs shall give the same bits, dq comes from a kernel of its own instead, by queries, which
 // computes scores and weights once more.
 #include "kernels/attention/attention_tiles.cuh"
 
@@ -13,7 +13,6 @@ namespace lra {
 namespace {
 
 using namespace attention_tiles;
-
 
 // Pairs of dS in bf16, from weights and dA without its factors: what is dropped has −A δ.
 template <bool kDrops>
@@ -27,10 +26,10 @@ __device__ inline uint32_t score_gradients(const float (&a)[2], const float (&d_
 
 // ---- by queries ----
 
-constexpr int kStageRows = 256;
+constexpr int kStageRows = 256, kStages = 3;
 
 struct QueryRing {
-  Stage<kStageRows> stages[kBuffers];  // keys and values
+  Stage<kStageRows> stages[kStages];  // keys and values
   WeightDraw draw;
 };
 
@@ -43,7 +42,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int h = static_cast<int>(blockIdx.y), query = span.first + this_row();
   const int end = d.causal ? min(span.length, span.first + kSpan) : span.length;  // of the keys
   auto& ring = *dynamic_shared<QueryRing, 1024>();
-  const TileWalk<kWidth, kStageRows, NothingElse> keys{
+  const TileWalk<kWidth, kStageRows, kStages, NothingElse> keys{
       ring.stages, head_rows(d, d.qkv, 3, 1, span, h), head_rows(d, d.qkv, 3, 2, span, h), span.length, end,
       {}};
   keys.begin_stage(0);
@@ -108,11 +107,13 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 // ---- by keys ----
 
+constexpr int kBuffers = 4;
+
 struct KeyRing {
-  Bf16 keys[kSpan * kTileWidth];         // the block's own
-  Bf16 d_s[2][kSpan * kTileWidth];       // of two tiles, a row for each key
-  Stage<kTile> stages[kBuffers];         // queries and dO
-  float lse[kBuffers][kTile], delta[kBuffers][kTile];
+  Bf16 keys[kSpan * kTileWidth];    // the block's own
+  Bf16 d_s[2][kSpan * kTileWidth];  // of two tiles, a row for each key
+  Stage<kTile> stages[kBuffers];    // queries and dO
+  float2 sums[kBuffers][kTile];     // their lse and δ
   WeightDraw draw;
 };
 
@@ -121,15 +122,18 @@ struct KeyRing {
 template <int kWidth>
 struct QuerySums {
   static constexpr int kColumns = kWidth / 16;  // octets of a warpgroup
-  float* at;
+  float* first;                                 // the lane's of the row's first tile
+  int64_t pitch;                                // from a tile to the next
 
-  __device__ QuerySums(float* sums, const AttentionData& d, const Span& span, int tile, int h)
-      : at(sums + (int64_t{span.start / kTile + span.row + tile} * d.heads + h) * (kTile * kWidth) +
-           (thread_number_here() / 32 * kColumns * 32 + this_lane()) * 4) {}
+  __device__ QuerySums(float* sums, const AttentionData& d, const Span& span, int h)
+      : first(sums + (int64_t{span.start / kTile + span.row} * d.heads + h) * (kTile * kWidth) +
+              (static_cast<int>(threadIdx.x) / 32 * kColumns * 32 + this_lane()) * 4),
+        pitch(int64_t{d.heads} * (kTile * kWidth)) {}
 
-  __device__ void add(const float (&c)[kColumns][4]) const {
+  __device__ float* at(int tile) const { return first + tile * pitch; }
+  __device__ void add(int tile, const float (&c)[kColumns][4]) const {
 #pragma unroll
-    for (int n = 0; n < kColumns; ++n) add_at_once(at + n * 128, c[n]);
+    for (int n = 0; n < kColumns; ++n) add_at_once(at(tile) + n * 128, c[n]);
   }
 };
 
@@ -150,21 +154,23 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int first = d.causal ? span.first / kTile : 0;  // of the tiles of queries
   auto& ring = *dynamic_shared<KeyRing, 1024>();
   // Beyond the row's end dO is 0, and weights count for nothing.
+  const int thread = static_cast<int>(threadIdx.x);
+  const float* sums = (thread < kTile ? lse : delta) + h * d.positions + span.start;
   const auto copy_sums = [&](int stage) {
-    const int i = static_cast<int>(threadIdx.x), query = stage * kTile + i % kTile, buffer = stage % kBuffers;
-    const bool there = query < span.length;
-    const int64_t at = h * d.positions + span.start + (there ? query : 0);
-    if (i < kTile) copy_async_or_zero<4>(&ring.lse[buffer][i], lse + at, there);
-    else if (i < 2 * kTile) copy_async_or_zero<4>(&ring.delta[buffer][i - kTile], delta + at, there);
+    const int query = stage * kTile + thread % kTile;
+    float2& pair = ring.sums[stage % kBuffers][thread % kTile];
+    if (thread < 2 * kTile) {
+      copy_async_or_zero<4>(thread < kTile ? &pair.x : &pair.y, sums + query, query < span.length);
+    }
   };
-  const TileWalk<kWidth, kTile, decltype(copy_sums)> queries{ring.stages,
-                                                             head_rows(d, d.qkv, 3, 0, span, h),
-                                                             head_rows(d, d_out, 1, 0, span, h),
-                                                             span.length,
-                                                             span.length,
-                                                             copy_sums};
+  const TileWalk<kWidth, kTile, kBuffers, decltype(copy_sums)> queries{ring.stages,
+                                                                       head_rows(d, d.qkv, 3, 0, span, h),
+                                                                       head_rows(d, d_out, 1, 0, span, h),
+                                                                       span.length,
+                                                                       span.length,
+                                                                       copy_sums};
   const HeadRows own_keys = head_rows(d, d.qkv, 3, 1, span, h);
-  if constexpr (kWhole) copy_rows<kWidth>(ring.keys, own_keys, span.first, span.length);
+  if constexpr (kWhole) RowCopy<kWidth, kSpan>().begin(ring.keys, own_keys, span.first, span.length);
   queries.begin_stage(first);
   if (kDrops && threadIdx.x == 0) ring.draw = WeightDraw(d, dropout, span, h);
   Operand<kWidth> k, v;
@@ -175,7 +181,9 @@ __global__ void __launch_bounds__(kThreads, 1)
   Sums<kWidth> d_k = {}, d_v = {};
   float d_q[QuerySums<kWidth>::kColumns][4] = {};  // of a tile, the warpgroup's half of the columns
   const float scale = d.scale * kLog2E, kept_scale = kDrops ? d.draw.rate.scale : 1;
-  const int half = static_cast<int>(threadIdx.x) / kGroupThreads;
+  const GroupTile own_half = group_tile(ring.keys) + group_number() * kWidth,
+                  stored_d_s = group_tile(ring.d_s);
+  const QuerySums<kWidth> d_queries(query_sums, d, span, h);
   const auto begin_tile = [&](int tile) {
     queries.enter(tile);
     group_begin(s, d_a, k, v);
@@ -185,18 +193,13 @@ __global__ void __launch_bounds__(kThreads, 1)
   };
   const auto begin_queries = [&](int tile) {
     group_begin(d_q);
-    multiply_transposed_async<kSpan>(d_q, group_tile(ring.d_s[tile % 2]),
-                                     group_tile(ring.keys) + half * kWidth);
+    multiply_transposed_async<kSpan>(d_q, stored_d_s + tile % 2 * kSpan * kTileWidth * 2, own_half);
     group_commit();
   };
-  const auto add_queries = [&](int tile) { QuerySums<kWidth>(query_sums, d, span, tile, h).add(d_q); };
   KeptOfColumns kept = {};
   const auto draw = [&](int tile) {
     if constexpr (!kDrops) return;
-    // Always so, but a branch: the compiler would else put all of it behind the wait for the products.
-    if (d.draw.rate.threshold > 0) {
-      kept.draw<4>(ring.draw, dropout, tile * kTile, key - this_lane() / 4);
-    }
+    { kept.draw<4>(ring.draw, dropout, tile * kTile, key - this_lane() / 4); }
   };
   begin_tile(first);
   draw(first);
@@ -206,16 +209,15 @@ __global__ void __launch_bounds__(kThreads, 1)
     const int query = tile * kTile, buffer = tile % kBuffers;
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
-      const int column = n * 8 + this_lane() % 4 * 2;
-      const auto origin = *reinterpret_cast<const float2*>(&ring.lse[buffer][column]),
-                 mean = *reinterpret_cast<const float2*>(&ring.delta[buffer][column]);
+      // lse and δ of the lane's two queries
+      const auto sums_of = *reinterpret_cast<const float4*>(&ring.sums[buffer][n * 8 + this_lane() % 4 * 2]);
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const float a[2] = {weight(s[n][2 * r], scale, origin.x), weight(s[n][2 * r + 1], scale, origin.y)};
+        const float a[2] = {weight(s[n][2 * r], scale, sums_of.x), weight(s[n][2 * r + 1], scale, sums_of.z)};
         const uint32_t mask = kDrops ? kept.mask(n, r) : ~0u;
         weights[n / 2][n % 2 * 2 + r] = bf16_pair(a[0], a[1]) & mask;
         d_s[n / 2][n % 2 * 2 + r] = score_gradients<kDrops>(a, {d_a[n][2 * r], d_a[n][2 * r + 1]}, kept_scale,
-                                                            {mean.x, mean.y}, mask);
+                                                            {sums_of.y, sums_of.w}, mask);
       }
     }
     // What there is not: keys beyond the row's end, and in the causal form those that a query does not see.
@@ -223,7 +225,9 @@ __global__ void __launch_bounds__(kThreads, 1)
 #pragma unroll
       for (int i = 0; i < 16; ++i) {
         const int own = key + i % 2 * 8, column = query + i / 2 * 8 + this_lane() % 4 * 2;
-        const int hidden = own >= span.length ? 2 : d.causal ? own - column : 0;  // queries of the pair, from 1
+        const int hidden = own >= span.length ? 2
+                           : d.causal         ? own - column
+                                              : 0;  // queries of the pair, from 1
         const uint32_t mask = hidden <= 0 ? ~0u : hidden == 1 ? 0xffff0000u : 0;
         weights[i / 4][i % 4] &= mask;
         d_s[i / 4][i % 4] &= mask;
@@ -232,7 +236,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     if constexpr (kWhole) {
       store_columns(ring.d_s[tile % 2], d_s);
       group_wait<0>(d_q);
-      if (tile > first) add_queries(tile - 1);
+      if (tile > first) d_queries.add(tile - 1, d_q);
     }
     group_begin(d_v, d_k, weights, d_s);
     multiply_columns_async(d_v, weights, queries.second(tile));
@@ -250,7 +254,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     begin_queries(queries.tiles() - 1);
   }
   group_wait<0>(d_k, d_v, d_q);
-  if constexpr (kWhole) add_queries(queries.tiles() - 1);
+  if constexpr (kWhole) d_queries.add(queries.tiles() - 1, d_q);
   store_sums(d_k, {d.scale, d.scale}, head_rows(d, d_qkv, 3, 1, span, h), span);
   store_sums(d_v, {kept_scale, kept_scale}, head_rows(d, d_qkv, 3, 2, span, h), span);
 }
@@ -282,19 +286,29 @@ __global__ void __launch_bounds__(kThreads)
     attention_sum_kernel(AttentionData d, const float* query_sums, Bf16* d_qkv) {
   const Span span = find_span(d, static_cast<int>(blockIdx.x));
   const int h = static_cast<int>(blockIdx.y), half = static_cast<int>(threadIdx.x) / kGroupThreads;
+  if (span.first >= span.length) return;
   const HeadRows to = head_rows(d, d_qkv, 3, 0, span, h);
-  for (int first = span.first; first < min(span.length, span.first + kSpan); first += kTile) {
-    const float4* from =
-        reinterpret_cast<const float4*>(QuerySums<kWidth>(const_cast<float*>(query_sums), d, span, first / kTile, h).at);
+  const QuerySums<kWidth> from(const_cast<float*>(query_sums), d, span, h);
+  constexpr int kColumns = QuerySums<kWidth>::kColumns, kTiles = kSpan / kTile;
+  float4 sums[kTiles][kColumns];
 #pragma unroll
-    for (int n = 0; n < kWidth / 16; ++n) {
-      const float4 sum = from[n * 32];
-      const int column = half * (kWidth / 2) + n * 8 + this_lane() % 4 * 2,
-                place = first + this_row() % kTile;
-      if (column >= to.width) continue;
-      auto* at = reinterpret_cast<uint32_t*>(to.at + place * to.pitch + column);
-      if (place < span.length) *at = bf16_pair(sum.x * d.scale, sum.y * d.scale);
-      if (place + 8 < span.length) at[4 * to.pitch] = bf16_pair(sum.z * d.scale, sum.w * d.scale);
+  for (int i = 0; i < kTiles; ++i) {
+    const int tile = span.first / kTile + i;
+    if (tile * kTile >= span.length) break;
+#pragma unroll
+    for (int n = 0; n < kColumns; ++n)
+      sums[i][n] = __ldg(reinterpret_cast<const float4*>(from.at(tile)) + n * 32);
+  }
+#pragma unroll
+  for (int i = 0; i < kTiles; ++i) {
+    const int place = span.first + i * kTile + this_row() % kTile;
+    auto* at = reinterpret_cast<uint32_t*>(to.at + place * to.pitch) + half * (kWidth / 4) + this_lane() % 4;
+#pragma unroll
+    for (int n = 0; n < kColumns; ++n) {
+      if (half * (kWidth / 2) + n * 8 >= to.width) continue;
+      const float4 sum = sums[i][n];
+      if (place < span.length) at[n * 4] = bf16_pair(sum.x * d.scale, sum.y * d.scale);
+      if (place + 8 < span.length) at[n * 4 + 4 * to.pitch] = bf16_pair(sum.z * d.scale, sum.w * d.scale);
     }
   }
 }

@@ -14,7 +14,7 @@ namespace {
 
 using namespace attention_tiles;
 
-constexpr int kStageRows = 128;
+constexpr int kStageRows = 128, kBuffers = 3;
 constexpr int kDrawnAtOnce = 2;
 constexpr float kMost = 1024;  // that a lane's weights of a tile may sum to
 
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   const int h = static_cast<int>(blockIdx.y), query = span.first + this_row();
   const int end = d.causal ? min(span.length, span.first + kSpan) : span.length;  // of the keys
   auto& ring = *dynamic_shared<Ring, 1024>();
-  const TileWalk<kWidth, kStageRows, NothingElse> keys{
+  const TileWalk<kWidth, kStageRows, kBuffers, NothingElse> keys{
       ring.stages, head_rows(d, d.qkv, 3, 1, span, h), head_rows(d, d.qkv, 3, 2, span, h), span.length, end,
       {}};
   keys.begin_stage(0);

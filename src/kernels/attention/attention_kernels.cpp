@@ -13,7 +13,9 @@ bool (*attention_kernels_run_here)() = nullptr;
 
 namespace {
 
-constexpr bool kServeDropout = true, kServeNarrow = true;
+// Heads for which they are faster than cuDNN's kernels; with dropout, where flash is the other choice, all
+// (docs/performance.md).
+constexpr int64_t kNarrow = 32;
 
 bool run_here() { return attention_kernels_run_here && attention_kernels_run_here(); }
 
@@ -98,8 +100,7 @@ bool attention_kernels_serve(const AttentionInput& in) {
 }
 
 bool attention_kernels_serve(torch::Dtype type, int64_t width, double dropout) {
-  const bool wanted = (kServeDropout && dropout > 0) || (kServeNarrow && width < kAttentionWidest);
-  return wanted && type == torch::kBFloat16 && run_here();
+  return type == torch::kBFloat16 && (dropout > 0 || width <= kNarrow) && run_here();
 }
 
 }  // namespace lra

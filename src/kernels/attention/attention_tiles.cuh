@@ -29,7 +29,6 @@ using Operand = uint32_t[kWidth / 16][4];
 inline constexpr float kLog2E = 1.44269504088896f;
 inline constexpr int kTile = kGroupRows, kTileWidth = 64;
 inline constexpr int kGroups = 2, kThreads = kGroups * kGroupThreads, kSpan = kGroups * kTile;
-inline constexpr int kBuffers = 3;
 
 __device__ inline int this_lane() { return static_cast<int>(threadIdx.x) % 32; }
 // The first of the lane's two rows among the block's; the other is 8 later.
@@ -79,39 +78,51 @@ template <int kRows>
 struct Stage {
   Bf16 first[kRows * kTileWidth], second[kRows * kTileWidth];
 };
-// Begins to copy positions from, from + 1, …; zeros beyond the row's end, where nothing is read. A thread has
-// one piece of every kStep'th row.
-template <int kWidth, int kElements>
-__device__ inline void copy_rows(Bf16 (&rows)[kElements], const HeadRows& from, int first, int length) {
-  constexpr int kRows = kElements / kTileWidth, kPieces = kWidth > 32 ? 8 : kWidth / 8,
-                kStep = kThreads / kPieces < kRows ? kThreads / kPieces : kRows;
+
+// A thread's part of copying kRows rows: a piece of every kStep'th.
+template <int kWidth, int kRows>
+struct RowCopy {
+  static constexpr int kPieces = kWidth > 32 ? 8 : kWidth / 8,
+                       kStep = kThreads / kPieces < kRows ? kThreads / kPieces : kRows;
   static_assert(kStep % 8 == 0, "a thread's pieces lie alike in all of its rows");
-  const int thread = thread_number_here(), row = thread / kPieces, column = thread % kPieces * 8;
-  if (kStep * kPieces < kThreads && row >= kRows) return;
-  const int left = column < from.width ? length - first - row : 0;  // positions, from the thread's first on
-  const Bf16* at = from.at + (first + row) * from.pitch + column;
-  const int to = swizzled(row, column);
+  int row, column, to;
+
+  __device__ RowCopy()
+      : row(static_cast<int>(threadIdx.x) / kPieces),
+        column(static_cast<int>(threadIdx.x) % kPieces * 8),
+        to(swizzled(row, column)) {}
+
+  // Begins to copy positions first, first + 1, …; zeros beyond the row's end, where nothing is read.
+  __device__ void begin(Bf16* rows, const HeadRows& from, int first, int length) const {
+    if (kStep * kPieces < kThreads && row >= kRows) return;
+    const int left = column < from.width ? length - first - row : 0;  // positions, from the thread's first on
+    const Bf16* at = from.at + first * from.pitch + (row * static_cast<int>(from.pitch) + column);
 #pragma unroll
-  for (int n = 0; n < kRows / kStep; ++n) {
-    copy_async_or_zero<16>(rows + to + n * kStep * kTileWidth, at, n * kStep < left);
-    at += kStep * from.pitch;
+    for (int n = 0; n < kRows / kStep; ++n) {
+      copy_async_or_zero<16>(rows + to + n * kStep * kTileWidth, at, n * kStep < left);
+      at += kStep * from.pitch;
+    }
   }
-}
+};
 
 // Walks over the tiles of two tensors' rows [0, end), which come by stages of kRows. also(stage) begins to
 // copy what else a stage has.
-template <int kWidth, int kRows, class Also>
+template <int kWidth, int kRows, int kBuffers, class Also>
 struct TileWalk {
+  static_assert(kBuffers > 2, "one is read, one comes, and some warp may still read the one before");
   static constexpr int kTiles = kRows / kTile;  // of a stage
   Stage<kRows> (&stages)[kBuffers];
   HeadRows first_rows, second_rows;
   int length, end;
   Also also;
+  GroupTile place = group_tile(&stages);
+  RowCopy<kWidth, kRows> copy = {};
 
   __device__ int tiles() const { return (end + kTile - 1) / kTile; }
   __device__ void begin_stage(int stage) const {
-    copy_rows<kWidth>(stages[stage % kBuffers].first, first_rows, stage * kRows, length);
-    copy_rows<kWidth>(stages[stage % kBuffers].second, second_rows, stage * kRows, length);
+    Stage<kRows>& to = stages[stage % kBuffers];
+    copy.begin(to.first, first_rows, stage * kRows, length);
+    copy.begin(to.second, second_rows, stage * kRows, length);
     also(stage);
     copy_async_commit();
   }
@@ -124,13 +135,11 @@ struct TileWalk {
     __syncthreads();
     if ((tile + kTiles) * kTile < end) begin_stage(tile / kTiles + 1);
   }
-  __device__ GroupTile first(int tile) const { return at(stages[tile / kTiles % kBuffers].first, tile); }
-  __device__ GroupTile second(int tile) const { return at(stages[tile / kTiles % kBuffers].second, tile); }
-
- private:
-  __device__ static GroupTile at(const Bf16* rows, int tile) {
-    return group_tile(rows + tile % kTiles * kTile * kTileWidth);
+  __device__ GroupTile first(int tile) const {
+    return place + (tile / kTiles % kBuffers * static_cast<int>(sizeof(Stage<kRows>)) +
+                    tile % kTiles * kTile * kTileWidth * 2);
   }
+  __device__ GroupTile second(int tile) const { return first(tile) + kRows * kTileWidth * 2; }
 };
 struct NothingElse {
   __device__ void operator()(int) const {}

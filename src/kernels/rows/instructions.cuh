@@ -43,10 +43,10 @@ __device__ inline uint32_t spread_bits(uint32_t word) {
 // Adds to four floats on a boundary of 16 bytes in global memory, each at once as others see it.
 __device__ inline void add_at_once(float* to, const float (&x)[4]) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-  asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(
-                   __cvta_generic_to_global(to)),
-               "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3])
-               : "memory");
+  asm volatile(
+      "red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)),
+      "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3])
+      : "memory");
 #else
   for (int i = 0; i < 4; ++i) atomicAdd(to + i, x[i]);
 #endif

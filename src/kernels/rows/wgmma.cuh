@@ -34,14 +34,18 @@ __device__ inline int swizzled(int row, int column) { return row * 64 + (column 
 #endif
 
 // A place in a tile, as the instruction wants it: address, 1024 bytes from 8 rows to the next, swizzle of 128
-// bytes.
+// bytes. What differs from place to place is in the lower half.
 struct GroupTile {
-  uint64_t descriptor;
-  __device__ GroupTile operator+(int bytes) const { return {descriptor + static_cast<uint32_t>(bytes) / 16}; }
+  uint32_t low;
+  __device__ GroupTile operator+(int bytes) const { return {low + static_cast<uint32_t>(bytes) / 16}; }
+  __device__ uint64_t descriptor() const { return uint64_t{1 << 30 | 1024 / 16} << 32 | low; }
 };
 __device__ inline GroupTile group_tile(const void* tile) {
-  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(tile));
-  return {uint64_t{1} << 62 | uint64_t{1024 / 16} << 32 | uint64_t{1} << 16 | (address & 0x3ffff) / 16};
+  return {1 << 16 | (static_cast<uint32_t>(__cvta_generic_to_shared(tile)) & 0x3ffff) / 16};
+}
+// Which warpgroup of the block this is; so said, the compiler knows that it is the same for a warp.
+__device__ inline int group_number() {
+  return __shfl_sync(~0u, static_cast<int>(threadIdx.x) / kGroupThreads, 0);
 }
 
 __device__ inline void show_to_group() { LRA_WGMMA("fence.proxy.async.shared::cta;" ::: "memory"); }
@@ -82,7 +86,7 @@ __device__ inline void group_wait(Sums&... c) {
   LRA_WGMMA("{.reg .pred adds; setp.ne.b32 adds, " adds ", 0; wgmma.mma_async.sync.aligned." shape \
             ".f32.bf16.bf16 {" sums "}, {" left "}, " tile ", adds, 1, 1, " transposed ";}"        \
             : octets                                                                               \
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b.descriptor), "n"(kAdds ? 1 : 0),   \
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b.descriptor()), "n"(kAdds ? 1 : 0), \
               "n"(kOfRows ? 0 : 1))
 #define LRA_SUMS_4 "%0,%1,%2,%3"
 #define LRA_SUMS_8 LRA_SUMS_4 ",%4,%5,%6,%7"
@@ -103,12 +107,13 @@ __device__ inline void multiply_async(float (&c)[kColumns][4], const uint32_t (&
     LRA_PRODUCT("m64n64k16", LRA_OCTETS_8, LRA_SUMS_32, "%32,%33,%34,%35", "%36", "%37", "%38");
   }
 }
-// The same of tiles whose 16 rows are neither's: c's rows are columns of the one, its columns those of the other.
+// The same of tiles whose 16 rows are neither's: c's rows are columns of the one, its columns those of the
+// other.
 #define LRA_TILE_PRODUCT(shape, octets, sums, left, right, adds)                                   \
   LRA_WGMMA("{.reg .pred adds; setp.ne.b32 adds, " adds ", 0; wgmma.mma_async.sync.aligned." shape \
             ".f32.bf16.bf16 {" sums "}, " left ", " right ", adds, 1, 1, 1, 1;}"                   \
             : octets                                                                               \
-            : "l"(a.descriptor), "l"(b.descriptor), "n"(kAdds ? 1 : 0))
+            : "l"(a.descriptor()), "l"(b.descriptor()), "n"(kAdds ? 1 : 0))
 template <bool kAdds, int kColumns>
 __device__ inline void multiply_async(float (&c)[kColumns][4], GroupTile a, GroupTile b) {
   static_assert(kColumns <= 4, "what is written out here");

@@ -18,6 +18,8 @@ inline GroupTile group_tile(const void* tile, LRA_SITE_PARAMETERS) {
   return {static_cast<const char*>(tile)};
 }
 
+inline int group_number() { return static_cast<int>(threadIdx.x) / kGroupThreads; }
+
 inline void show_to_group() {}
 template <class... R>
 inline void group_begin(R&...) {}
@@ -71,8 +73,7 @@ void multiply(const GroupProduct& p) {
         }
         for (int k = 0; k < 16; ++k) {
           for (int n = 0; n < 8 * kColumns; ++n) {
-            right[k][n] =
-                half_of(swizzled_bits(in[0].b, kOfRows ? n * 128 + k * 2 : k * 128 + n * 2), 0);
+            right[k][n] = half_of(swizzled_bits(in[0].b, kOfRows ? n * 128 + k * 2 : k * 128 + n * 2), 0);
           }
         }
         for (int l = 0; l < 32; ++l) {
