@@ -8,6 +8,7 @@
 # run folder for each run, and report.html. JOBS runs share the GPU (default 3): right for accuracies, not for rates.
 #
 # LISTOPS_STEPS, IMAGE_STEPS: shorter schedules; default as released (5,000 and 35,000). MODELS, TASKS: fewer of them.
+# Said again, it leaves finished runs alone and goes on with the others.
 set -euo pipefail
 lra=$1 data=$2 out=$3 jobs=${4:-3}
 models=${MODELS:-transformer synthesizer sparse longformer reformer bigbird sinkhorn local linformer performer linear}
@@ -25,9 +26,11 @@ train() {
       return 1
       ;;
   esac
-  "$lra" train "$model" "$task" --protocol lra-code --data "$data" --run "$out/$task-$model" \
-    --set train.steps="$steps" --set train.log_every=25 \
-    --set train.checkpoint_every="$steps" >"$out/$task-$model.log" 2>&1 && return
+  local run=$out/$task-$model begin=--force
+  [ -e "$run/result.json" ] && return
+  [ -e "$run/checkpoints/last" ] && begin=--resume
+  "$lra" train "$model" "$task" --protocol lra-code --data "$data" --run "$run" $begin \
+    --set train.steps="$steps" --set train.log_every=25 >"$run.log" 2>&1 && return
   echo "$task $model failed: see $out/$task-$model.log" >&2
   return 1
 }

@@ -68,11 +68,31 @@ Html baselines_cell(const ResultRecord& r) {
   return r.baselines.empty() ? escape(kNothing) : list;
 }
 
-Html published_cell(const ResultRecord& r) {
+// What is said below a table, each once, with its number where it belongs.
+class Notes {
+ public:
+  Html mark(const std::string& text) {
+    auto found = std::find(texts_.begin(), texts_.end(), text);
+    if (found == texts_.end()) found = texts_.insert(found, text);
+    return markup(" <sup title=\"{}\">{}</sup>", escape(text),
+                  escape(std::to_string(found - texts_.begin() + 1)));
+  }
+  Html list() const {
+    if (texts_.empty()) return {};
+    Html items;
+    for (const std::string& text : texts_) items += markup("<li>{}</li>\n", escape(text));
+    return markup("<ol class=\"notes\">\n{}</ol>\n", items);
+  }
+
+ private:
+  std::vector<std::string> texts_;
+};
+
+Html published_cell(const ResultRecord& r, Notes& notes) {
   if (!r.departures.empty())
-    return escape(kNothing) + sub(escape("not comparable: " + departures_text(r.departures, kNamed)));
+    return escape(kNothing) + notes.mark("Not comparable: " + departures_text(r.departures, kNamed));
   if (!r.published) return escape(kNothing);
-  return escape(fmt::format("{:.2f}", r.published->percent)) + sub(escape(r.published->source));
+  return escape(fmt::format("{:.2f}", r.published->percent)) + notes.mark(r.published->source);
 }
 
 Html task_cell(const RunRecord& run) {
@@ -97,7 +117,7 @@ std::string val_text(const std::optional<CheckpointRecord>& c) {
 }
 std::string count_text(const std::optional<int64_t>& n) { return n ? grouped_text(*n) : kNothing; }
 
-Row row_of(const RunRecords& runs, const RunRecord& run) {
+Row row_of(const RunRecords& runs, const RunRecord& run, Notes& notes) {
   const ResultRecord r = run.result.value_or(ResultRecord{});
   const std::string& name = run.model.empty() ? run.name : run.model;
   Html model = markup("<a href=\"#{}\">{}</a>", escape(run_anchor(runs, run)), escape(name));
@@ -116,7 +136,7 @@ Row row_of(const RunRecords& runs, const RunRecord& run) {
           number(test_cell(r.last)),
           number(examples > 0 ? grouped_text(examples) : kNothing),
           {baselines_cell(r), ""},
-          {published_cell(r), "source"},
+          number(published_cell(r, notes)),
           {data_cell(r), ""},
           {escape(r.wall_seconds ? time_text(*r.wall_seconds) : kNothing) + sub(escape(device)), "device"}};
 }
@@ -141,14 +161,15 @@ Html results_section(const RunRecords& runs) {
                    Html{tiny ? " <span class=\"badge warn\">not comparable</span>" : ""},
                    escape(protocol_text(protocol)));
     std::vector<Row> rows;
+    Notes notes;
     for (const RunGroup& group : comparable_runs(runs)) {
       if (group.protocol != protocol) continue;
-      for (const RunRecord* run : group.runs) rows.push_back(row_of(runs, *run));
+      for (const RunRecord* run : group.runs) rows.push_back(row_of(runs, *run, notes));
     }
     const std::string caption = "Test accuracy, " +
                                 (protocol.empty() ? "protocol not known" : "protocol " + protocol) +
                                 (tiny ? " (not comparable with published numbers)" : "");
-    html += html_table(escape(caption), header(), rows, "results");
+    html += html_table(escape(caption), header(), rows, "results") + notes.list();
   }
   return html + Html{"</section>\n"};
 }

@@ -172,7 +172,9 @@ Departures departures(RunConfig config) {
   ConfigRequest request;
   request.model = config.model, request.task = config.task, request.protocol = config.protocol;
   RunConfig preset = resolve_config(request);
-  for (RunConfig* c : {&preset, &config}) c->train.stop_after = c->train.last_step();
+  // Beside a run that was cut short stands how far it goes; another schedule is not said twice.
+  const bool cut = config.train.last_step() < config.train.steps;
+  for (RunConfig* c : {&preset, &config}) c->train.stop_after = cut ? c->train.last_step() : 0;
   const Json theirs = preset.json().flatten(), ours = config.json().flatten();
   Departures found;
   for (const auto& [pointer, value] : ours.items()) {

@@ -90,9 +90,21 @@ TEST_F(ReportTest, ARunThatDepartsFromItsPresetIsMarkedAndStandsBesideNoPublishe
   const std::string list = "model.layers 1 instead of 6, task.variant tiny instead of default";
   EXPECT_TRUE(contains(summary, "not comparable</span> Departs from the preset: " + list)) << summary;
   EXPECT_TRUE(contains(row, ">departs from the preset</span>")) << row;
-  EXPECT_TRUE(contains(row, "not comparable: " + list)) << row;
+  EXPECT_TRUE(contains(part(html, "<ol class=\"notes\">", "</ol>"), "<li>Not comparable: " + list + "</li>"));
   EXPECT_TRUE(contains(of_run, list));
   EXPECT_FALSE(contains(summary, "36.37") || contains(row, "36.37"));
+}
+
+TEST_F(ReportTest, ASourceStandsOnceBelowTheTableAndItsNumberBesideEachPublishedOne) {
+  RunFixture first, second;
+  second.model = "longformer", second.published = {{"value", 35.63}, {"source", "Another table"}};
+  const std::string html = page({add("a", first), add("b", first), add("c", second)}),
+                    rows = part(html, "<tbody>", "</tbody>"),
+                    notes = part(html, "<ol class=\"notes\">", "</ol>");
+  EXPECT_EQ(count(rows, "36.37 <sup"), 2u);
+  EXPECT_TRUE(contains(rows, ">1</sup>") && contains(rows, ">2</sup>")) << rows;
+  EXPECT_EQ(count(notes, "<li>Tay et al. 2021, table 1</li>"), 1u) << notes;
+  EXPECT_EQ(count(notes, "<li>"), 2u) << notes;
 }
 
 TEST_F(ReportTest, TimesSpeedsAndReasonsReadAsAPersonWouldSayThem) {
