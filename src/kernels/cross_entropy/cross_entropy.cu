@@ -3,6 +3,7 @@
 
 #include "base/cuda_start.cuh"
 #include "kernels/cross_entropy/cross_entropy_arguments.h"
+#include "kernels/rows/instructions.cuh"
 
 namespace lra {
 namespace {
@@ -10,82 +11,86 @@ namespace {
 constexpr int kThreads = CrossEntropyPlan::kThreads;
 using Part = CrossEntropyPlan::Part;
 
-__device__ float exponential(float x) { return expf(x); }
+// e^x for x ≤ 0
+__device__ float exponential(float x) { return fast_exp2(x * 1.44269504088896f); }
 __device__ double exponential(double x) { return exp(x); }
 
-template <class T>
-struct Largest {
-  T value;
-  int64_t index;
-};
-
 // Over a group of `size` threads, for all of them.
-template <class T>
-__device__ T group_sum(T value, int size) {
-  for (int o = size / 2; o > 0; o /= 2) value += __shfl_xor_sync(0xffffffffu, value, o);
-  return value;
-}
-template <class T>
-__device__ Largest<T> group_largest(Largest<T> mine, int size) {
-  for (int o = size / 2; o > 0; o /= 2) {
-    const T value = __shfl_xor_sync(0xffffffffu, mine.value, o);
-    const int64_t index = __shfl_xor_sync(0xffffffffu, mine.index, o);
-    if (value > mine.value || (value == mine.value && index < mine.index)) mine = {value, index};
-  }
+template <class T, class F>
+__device__ T of_group(T mine, int size, const F& f) {
+  for (int o = size / 2; o > 0; o /= 2) mine = f(mine, __shfl_xor_sync(0xffffffffu, mine, o));
   return mine;
 }
 
-// A thread's logits of a row: lane, lane + size, … The first of them are in registers.
+// A row, and of its logits the thread's: lane, lane + size, … The first of them are in registers.
 template <class T>
-struct Logits {
-  static constexpr int kHeld = 8;
-  const T* x;
-  int64_t C;
-  int lane, size;
+struct Row {
+  static constexpr int kHeld = CrossEntropyPlan::kHeld;
+  int64_t number;
+  bool live;  // there is such a row
+  int label;  // −1: not one of the classes
   T held[kHeld];
 
-  __device__ Logits(const T* row, int64_t count, int lane_, int size_)
-      : x(row), C(count), lane(lane_), size(size_) {
+  __device__ Row(const CrossEntropyArguments& a, int64_t number_, int lane, int size)
+      : number(number_), live(number_ < a.B), label(-1) {
+    const T* x = logits(a);
 #pragma unroll
-    for (int k = 0; k < kHeld; ++k) held[k] = lane + k * size < C ? x[lane + k * size] : T(0);
+    for (int k = 0; k < kHeld; ++k) held[k] = live && lane + k * size < a.C ? x[lane + k * size] : -INFINITY;
+    const int64_t found = live ? a.labels[number] : -1;
+    if (found >= 0 && found < a.C) label = static_cast<int>(found);
   }
+  __device__ const T* logits(const CrossEntropyArguments& a) const {
+    return static_cast<const T*>(a.logits) + number * a.C;
+  }
+  // Calls f(class, logit) for the thread's logits in registers, −∞ where it has fewer, …
   template <class F>
-  __device__ void each(const F& f) const {
+  __device__ void in_registers(int lane, int size, const F& f) {
 #pragma unroll
-    for (int k = 0; k < kHeld; ++k) {
-      if (lane + k * size < C) f(int64_t{lane} + k * size, held[k]);
-    }
-    for (int64_t i = lane + kHeld * size; i < C; i += size) f(i, x[i]);
+    for (int k = 0; k < kHeld; ++k) f(lane + k * size, held[k]);
+  }
+  // … and for the others.
+  template <class F>
+  __device__ void in_memory(const CrossEntropyArguments& a, int lane, int size, const F& f) const {
+    if (!live) return;
+    for (int i = lane + kHeld * size; i < a.C; i += size) f(i, logits(a)[i]);
   }
 };
 
-// The loss of a row, and whether its first maximum is the label. All threads of a warp must come here; `live`
-// says whether the group has a row.
+// The loss of a row, and whether its first maximum is the label. All threads of a warp must come here.
 template <class T>
-__device__ T row_loss(const CrossEntropyArguments& a, int64_t b, bool live, int lane, int size,
-                      bool& correct) {
-  const T* row = static_cast<const T*>(a.logits) + (live ? b : 0) * a.C;
-  const Logits<T> logits(row, a.C, lane, size);
-  const int64_t label = live ? a.labels[b] : 0;
-  const bool valid = label >= 0 && label < a.C;
-  const T labelled = valid ? row[label] : T(0);
-  Largest<T> largest{static_cast<T>(-INFINITY), a.C};
-  logits.each([&](int64_t i, T x) {
-    if (x > largest.value) largest = {x, i};
-  });
-  largest = group_largest(largest, size);
-  T sum = 0;
-  logits.each([&](int64_t, T x) { sum += exponential(x - largest.value); });
-  sum = group_sum(sum, size);
-  if (live && a.gradient) {
-    T* d = static_cast<T*>(a.gradient) + b * a.C;
-    logits.each([&](int64_t i, T x) {
-      const T softmax = exponential(x - largest.value) / sum;
-      d[i] = valid ? static_cast<T>(a.scale) * (softmax - (i == label ? T(1) : T(0))) : static_cast<T>(NAN);
+__device__ T row_loss(const CrossEntropyArguments& a, Row<T> row, int lane, int size, bool& correct) {
+  const auto larger = [](T x, T y) { return x > y ? x : y; };
+  T largest = -INFINITY;
+  const auto compare = [&](int, T x) { largest = larger(x, largest); };
+  row.in_registers(lane, size, compare);
+  row.in_memory(a, lane, size, compare);
+  largest = of_group(largest, size, larger);
+  T sum = 0, labelled = -INFINITY;
+  bool wins = true;  // nothing before the label is as large
+  const auto add = [&](int i, T x) {
+    if (i == row.label) labelled = x;
+    if (i < row.label && x == largest) wins = false;
+    const T weight = exponential(x - largest);
+    sum += weight;
+    return weight;
+  };
+  row.in_registers(lane, size, [&](int i, T& x) { x = add(i, x); });
+  row.in_memory(a, lane, size, add);
+  sum = of_group(sum, size, [](T x, T y) { return x + y; });
+  labelled = of_group(labelled, size, larger);
+  wins = of_group(static_cast<int>(wins), size, [](int x, int y) { return x & y; });
+  const bool valid = row.label >= 0;
+  if (row.live && a.gradient) {
+    T* d = static_cast<T*>(a.gradient) + row.number * a.C;
+    const T scale = valid ? static_cast<T>(a.scale) : static_cast<T>(NAN), share = scale / sum;
+    const auto put = [&](int i, T weight) { d[i] = weight * share - (i == row.label ? scale : T(0)); };
+    row.in_registers(lane, size, [&](int i, T weight) {
+      if (i < a.C) put(i, weight);
     });
+    row.in_memory(a, lane, size, [&](int i, T x) { put(i, exponential(x - largest)); });
   }
-  correct = largest.index == label;
-  return valid ? log(sum) - (labelled - largest.value) : static_cast<T>(NAN);
+  correct = valid && wins && labelled == largest;
+  return valid ? log(sum) - (labelled - largest) : static_cast<T>(NAN);
 }
 
 // The sum over a block's threads, for thread 0.
@@ -109,16 +114,21 @@ __device__ void write(const CrossEntropyArguments& a, const Part& total) {
 }
 
 template <class T>
-__global__ __launch_bounds__(kThreads) void cross_entropy_kernel(CrossEntropyArguments a, int size) {
+__global__ __launch_bounds__(kThreads, sizeof(T) == 4
+                                           ? 2
+                                           : 1) void cross_entropy_kernel(CrossEntropyArguments a, int size) {
   const int t = static_cast<int>(threadIdx.x), group = t / size, lane = t % size, groups = kThreads / size;
   Part mine{0, 0};
   const int64_t step = static_cast<int64_t>(gridDim.x) * groups;
-  for (int64_t first = static_cast<int64_t>(blockIdx.x) * groups; first < a.B; first += step) {
-    const bool live = first + group < a.B;
+  int64_t first = static_cast<int64_t>(blockIdx.x) * groups;
+  Row<T> next(a, first + group, lane, size);
+  for (; first < a.B; first += step) {
+    const Row<T> row = next;
+    next = Row<T>(a, first + step + group, lane, size);
     bool hit = false;
-    const T row = row_loss<T>(a, first + group, live, lane, size, hit);
-    if (!live || lane) continue;
-    mine.loss += static_cast<double>(row);
+    const T loss = row_loss(a, row, lane, size, hit);
+    if (!row.live || lane) continue;
+    mine.loss += static_cast<double>(loss);
     mine.correct += hit;
   }
   const Part all = block_sum(mine);

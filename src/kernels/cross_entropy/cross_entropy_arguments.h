@@ -19,11 +19,11 @@ struct CrossEntropyArguments {
   void* partial;  // CUDA: CrossEntropyPlan::scratch_bytes
 };
 
-// How CUDA divides the rows: a group of 1 to 32 threads has one at a time, with about 8 logits for a thread.
-// A classifier's batch is one block's work. All follows from the sizes alone, so that a sum is the same on
-// every device.
+// How CUDA divides the rows: a group of 1 to 32 threads has one at a time, each thread at most kHeld of its
+// logits as long as that can be: the 257 of bytes and a CLS token are 9 for each of a warp. A classifier's
+// batch is one block's work. All follows from the sizes alone, so that a sum is the same on every device.
 struct CrossEntropyPlan {
-  static constexpr int kThreads = 512;
+  static constexpr int kThreads = 512, kHeld = 9;
   static constexpr int64_t kMostBlocks = 528;  // four for each of a large device's multiprocessors
   struct Part {
     double loss;
@@ -34,7 +34,7 @@ struct CrossEntropyPlan {
   int64_t blocks;
 
   CrossEntropyPlan(int64_t B, int64_t C) {
-    while (group < 32 && group * 8 < C) group *= 2;
+    while (group < 32 && group * kHeld < C) group *= 2;
     const int64_t at_once = kThreads / group;
     blocks = std::clamp<int64_t>((B + at_once - 1) / at_once, 1, kMostBlocks);
   }
