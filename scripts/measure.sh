@@ -12,7 +12,7 @@
 #   peers     them at 4,096 and the engine's steps beside PyTorch (PYTHON, default python3)
 #   text      the released Text configuration, whole (DATA/text/default)
 #   curves    500 steps of ListOps in bf16 and in fp32, three seeds each (DATA/listops/default)
-# DATA is $LRA_DATA, default data. The models' learning is scripts/learn.sh.
+# DATA is $LRA_DATA, default data; MODELS picks some of the models for peers. The models' learning is scripts/learn.sh.
 set -euo pipefail
 lra=$1 out=$2
 shift 2
@@ -60,7 +60,7 @@ arena() {
 }
 
 peers() {
-  bench arena-peers --models all --lengths 4096 --seconds 2 --peers --peer-modes eager,compile-graphs \
+  bench arena-peers --models "${MODELS:-all}" --lengths 4096 --seconds 2 --peers --peer-modes eager,compile-graphs \
     --python "$python"
   bench engine-peers --suite engine --case text-1k,text-4k,text-paper-4k,cifar-scratch --seconds 3 --peers \
     --peer-modes eager,compile,compile-graphs --python "$python"

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "models/model.h"
 #include "tasks/task.h"
+#include "train/memory.h"
 #include "train/trainer.h"
 
 namespace lra {
@@ -76,26 +77,6 @@ Dataset Session::open(std::string_view split) const {
   return data;
 }
 
-int64_t state_bytes(const RunConfig& config, int64_t parameters) {
-  const bool copies = config.dtype == "bf16", on_device = config.device != "cpu";
-  return parameters * (16 + (copies ? 2 : 0) + (on_device ? 12 : 0));
-}
-
-int64_t activation_bytes(const RunConfig& config, int64_t positions) {
-  return config.encoder.activation_bytes(positions, config.dtype == "bf16" ? 2 : 4);
-}
-
-int64_t attention_bytes(const RunConfig& config, int64_t rows, int64_t longest) {
-  // Models that can do without a fused form all call it so.
-  const ConfigTree* form = config.model_options.find("attention");
-  if (!form || form->value != "unfused") return 0;
-  return config.encoder.attention_weight_bytes(rows, longest, config.dtype == "bf16" ? 2 : 4, true);
-}
-
-int64_t micro_batch_rows(const RunConfig& config) {
-  return config.train.batch / config.train.micro_batches * (config.encoder.two_inputs ? 2 : 1);
-}
-
 Json describe_run(RunConfig& config, const fs::path& data) {
   const DataFolder folder{data, config.task, config.variant};
   EncoderConfig& e = config.encoder;
@@ -122,17 +103,15 @@ Json describe_run(RunConfig& config, const fs::path& data) {
   const Model& model = find_model(config.model);
   const int64_t parameters =
       shell_parameters(e) + e.layers * model.block_parameters(e, *read_options(model, config.model_options));
-  const int64_t rows = micro_batch_rows(config), longest = e.positions_count();
-  const int64_t activations =
-      activation_bytes(config, rows * longest) + attention_bytes(config, rows, longest);
-  const int64_t state = state_bytes(config, parameters);
   out["sizes_from"] = sizes;
   out["max_length"] = e.max_length;
   out["config"] = config.json();
   out["departures"] = departures_json(departures(config));
   out["parameters"] = parameters;
-  out["estimated_memory_bytes"] = {
-      {"state", state}, {"activations", activations}, {"total", state + activations}};
+  const MemoryEstimate memory = estimate_memory(config, parameters);
+  out["estimated_memory_bytes"] = {{"state", memory.state},
+                                   {"activations", memory.activations},
+                                   {"total", memory.state + memory.activations}};
   return out;
 }
 

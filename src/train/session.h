@@ -21,12 +21,4 @@ struct Session {
   std::shared_ptr<Encoder> model;  // initialised from the seed, on the CPU
 };
 
-// What a run takes of its device's memory, by estimate: parameters, gradients, moments, the copies in the
-// type of the activations and of what is written to a checkpoint; and a step's activations, at least.
-int64_t state_bytes(const RunConfig& config, int64_t parameters);
-int64_t activation_bytes(const RunConfig& config, int64_t positions);
-// The weights of attention, where the model's options ask to keep them.
-int64_t attention_bytes(const RunConfig& config, int64_t rows, int64_t longest);
-int64_t micro_batch_rows(const RunConfig& config);  // of the largest; `two_inputs` as in the data
-
 }  // namespace lra

@@ -17,6 +17,7 @@
 #include "runs/checkpoint.h"
 #include "tasks/task.h"
 #include "train/checkpoint_writer.h"
+#include "train/memory.h"
 #include "train/session.h"
 #include "train/step_engine.h"
 
@@ -135,38 +136,8 @@ class Trainer {
   }
 
   RunFolder claim_folder() const {
-    check_memory();
+    check_memory(session_, train_, loader_options());
     return RunFolder(request_.run, request_.mode);
-  }
-
-  // Before the run rather than in the middle of it: which examples a step has is known, so its largest
-  // micro-batch is, too.
-  void check_memory() const {
-    const bool cuda = session_.device.is_cuda();
-    const LoaderOptions options = loader_options();
-    const bool resident = cuda && options.layout.packed && options.layout.filled_to == 0;
-    const int64_t granted = config_.train.device_data_mb << 20,
-                  data = resident ? std::min(granted, DeviceDataset::bytes_of(train_)) : 0;
-    const int64_t steps = config_.train.last_step();
-    const int64_t needed = state_bytes(config_, session_.model->parameter_count()) + data +
-                           activation_bytes(config_, largest_micro_batch(train_, options, steps)) +
-                           largest_attention(options),
-                  free = cuda ? free_device_memory(session_.device) : free_host_memory();
-    const auto gigabytes = [](int64_t bytes) { return static_cast<double>(bytes) / 1e9; };
-    if (needed > free) {
-      fail("memory",
-           "the largest step needs at least {:.1f} GB, {} has {:.1f} GB free. Raise train.micro_batches or "
-           "lower train.batch.",
-           gigabytes(needed), session_.device.str(), gigabytes(free));
-    }
-  }
-
-  int64_t largest_attention(LoaderOptions grid) const {
-    if (attention_bytes(config_, 1, 1) == 0) return 0;
-    grid.layout.packed = false;  // rows of the longest's length
-    const int64_t rows = micro_batch_rows(config_);
-    return attention_bytes(config_, rows,
-                           largest_micro_batch(train_, grid, config_.train.last_step()) / rows);
   }
 
   void prepare() {

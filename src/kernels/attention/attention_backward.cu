@@ -198,8 +198,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   };
   KeptOfColumns kept = {};
   const auto draw = [&](int tile) {
-    if constexpr (!kDrops) return;
-    { kept.draw<4>(ring.draw, dropout, tile * kTile, key - this_lane() / 4); }
+    if constexpr (kDrops) kept.draw<4>(ring.draw, dropout, tile * kTile, key - this_lane() / 4);
   };
   begin_tile(first);
   draw(first);
@@ -220,15 +219,15 @@ __global__ void __launch_bounds__(kThreads, 1)
                                                             {sums_of.y, sums_of.w}, mask);
       }
     }
-    // What there is not: keys beyond the row's end, and in the causal form those that a query does not see.
+    // Takes out keys beyond the row's end, and in the causal form those that a query does not see. Here, not
+    // among the scores: while products are on their way, other registers of sums must not be written.
     if ((d.causal && query < span.first + kSpan) || span.first + kSpan > span.length) {
 #pragma unroll
       for (int i = 0; i < 16; ++i) {
         const int own = key + i % 2 * 8, column = query + i / 2 * 8 + this_lane() % 4 * 2;
-        const int hidden = own >= span.length ? 2
-                           : d.causal         ? own - column
-                                              : 0;  // queries of the pair, from 1
-        const uint32_t mask = hidden <= 0 ? ~0u : hidden == 1 ? 0xffff0000u : 0;
+        // How many queries of the pair do not see the key: 1 is the first, more are both.
+        const int blind = own >= span.length ? 2 : d.causal ? own - column : 0;
+        const uint32_t mask = blind <= 0 ? ~0u : blind == 1 ? 0xffff0000u : 0;
         weights[i / 4][i % 4] &= mask;
         d_s[i / 4][i % 4] &= mask;
       }
@@ -246,7 +245,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     begin_tile(tile);
     draw(tile);
     if constexpr (kWhole) begin_queries(tile - 1);
-    group_wait<kWhole ? 1 : 0>(s, d_a, d_k, d_v);
+    group_wait<kWhole ? 1 : 0>(s, d_a, d_k, d_v);  // d_q comes while weights are computed
   }
   if constexpr (kWhole) {
     show_to_group();
