@@ -1,16 +1,34 @@
 #include "runs/checkpoint.h"
 
 #include "base/error.h"
+#include "data/checksum.h"
 
 namespace lra {
 namespace {
 
 fs::path checkpoint_path(const fs::path& run, std::string_view name) { return run / "checkpoints" / name; }
 
-void write_tensors(const fs::path& path, const std::vector<NamedTensor>& tensors) {
+constexpr const char *kModel = "model.safetensors", *kOptimizer = "optimizer.safetensors",
+                     *kHashes = "sha256";
+
+// Returns the file's hash.
+std::string write_tensors(const fs::path& path, const std::vector<NamedTensor>& tensors) {
   SafetensorsWriter writer(path, {{"format", "pt"}});
   for (const auto& [name, tensor] : tensors) writer.add(name, tensor.dtype, tensor.shape, tensor.bytes);
   writer.commit();
+  return file_checksum(path, ChecksumKind::kSha256);
+}
+
+// With every byte as it was written; checkpoints of versions that kept no hashes are taken as they are.
+SafetensorsFile read_tensors(const fs::path& checkpoint, const char* name, const Json& state) {
+  const fs::path path = checkpoint / name;
+  SafetensorsFile file(path);
+  const auto hashes = state.find(kHashes);
+  if (hashes == state.end()) return file;
+  if (json_get<std::string>(*hashes, name, path.string()) != file_checksum(path, ChecksumKind::kSha256)) {
+    fail("checkpoint", "{}: damaged: its SHA-256 is not the one in state.json.", path.string());
+  }
+  return file;
 }
 
 // Where RENAME_EXCHANGE is missing, a kill between two renames leaves the old folder beside the empty place.
@@ -21,7 +39,8 @@ void recover(const fs::path& path) {
 }
 
 Checkpoint opened(const fs::path& path) {
-  return {path, SafetensorsFile(path / "model.safetensors"), read_json(path / "state.json")};
+  Json state = read_json(path / "state.json");
+  return {path, read_tensors(path, kModel, state), std::move(state)};
 }
 
 }  // namespace
@@ -34,9 +53,10 @@ void save_checkpoint(const fs::path& run, std::string_view name, const std::vect
   try {
     fs::remove_all(fresh);
     fs::create_directories(fresh);
-    write_tensors(fresh / "model.safetensors", model);
-    write_tensors(fresh / "optimizer.safetensors", optimizer);
-    write_text(fresh / "state.json", state.dump(2) + "\n");
+    Json described = state;
+    described[kHashes] = {{kModel, write_tensors(fresh / kModel, model)},
+                          {kOptimizer, write_tensors(fresh / kOptimizer, optimizer)}};
+    write_text(fresh / "state.json", described.dump(2) + "\n");
     replace_directory(fresh, target);
   } catch (const std::exception& e) {
     std::error_code ignored;
@@ -44,6 +64,8 @@ void save_checkpoint(const fs::path& run, std::string_view name, const std::vect
     fail("checkpoint", "{}: not saved; the checkpoint before it is untouched. {}", target.string(), e.what());
   }
 }
+
+SafetensorsFile Checkpoint::optimizer() const { return read_tensors(path, kOptimizer, state); }
 
 bool has_checkpoint(const fs::path& run, std::string_view name) {
   recover(checkpoint_path(run, name));

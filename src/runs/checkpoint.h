@@ -1,5 +1,6 @@
 // A checkpoint: a folder with model.safetensors, optimizer.safetensors and state.json, replaced as a whole. A
-// process killed at any moment leaves the old one or the new one, never a mixture.
+// process killed at any moment leaves the old one or the new one, never a mixture. state.json has the hashes
+// of the other two, so that no flipped byte is taken for a weight.
 #pragma once
 #include <string>
 #include <vector>
@@ -22,7 +23,7 @@ struct Checkpoint {
   SafetensorsFile model;
   Json state;
 
-  SafetensorsFile optimizer() const { return SafetensorsFile(path / "optimizer.safetensors"); }
+  SafetensorsFile optimizer() const;
 };
 
 bool has_checkpoint(const fs::path& run, std::string_view name);

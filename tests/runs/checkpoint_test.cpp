@@ -74,6 +74,29 @@ TEST(CheckpointTest, ADamagedOneSaysWhichOtherIsWholeAndWhatToDo) {
   EXPECT_NE(message("best").find("--checkpoint last"), std::string::npos) << message("best");
 }
 
+TEST(CheckpointTest, AFlippedBitIsNoticed) {
+  const TempDir dir;
+  const std::vector<float> w(5, 1.f);
+  for (const std::string file : {"model", "optimizer"}) {
+    SCOPED_TRACE(file);
+    save_checkpoint(dir.path(), "last", tensors(w), tensors(w), Json{{"step", 30}});
+    const fs::path path = dir.path() / "checkpoints/last" / (file + ".safetensors");
+    std::string bytes = read_text(path);
+    bytes.back() ^= 1;
+    write_text(path, bytes);
+    const std::string error = error_text([&] { open_checkpoint(dir.path(), "last").optimizer(); });
+    EXPECT_NE(error.find(path.string() + ": damaged"), std::string::npos) << error;
+  }
+}
+
+TEST(CheckpointTest, OneWithoutHashesIsTakenAsItIs) {
+  const TempDir dir;
+  const std::vector<float> w(5, 1.f);
+  save_checkpoint(dir.path(), "last", tensors(w), tensors(w), Json{{"step", 30}});
+  write_text(dir.path() / "checkpoints/last/state.json", R"({"step": 30})");
+  EXPECT_NO_THROW(open_checkpoint(dir.path(), "last").optimizer().at("w"));
+}
+
 TEST(CheckpointTest, OpensInPythonsSafetensors) {
   const std::string source = LRA_SOURCE_DIR;
   std::string python;
