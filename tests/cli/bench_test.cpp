@@ -1,6 +1,7 @@
 // lra bench as people call it.
 // label: slow
 #include <chrono>
+#include <set>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -54,6 +55,15 @@ TEST_F(BenchTest, PeakMemoryDoesNotDependOnWhatWasMeasuredBefore) {
 
 TEST_F(BenchTest, EveryModelIsKnownBeforeTheFirstIsMeasured) {
   expect_refused({"--models", "linear,preformer"}, {"preformer", "Did you mean"});
+}
+
+TEST_F(BenchTest, OfTheKernelsOnlyThoseAskedForAreMeasured) {
+  expect_refused({"--kernels", "--case", "attenton"}, {"attenton", "Did you mean 'attention'"});
+  const Outcome o = bench({"--kernels", "--case", "pool,adamw", "--lengths", "16", "--batches", "1",
+                           "--seconds", "0.001", "--json"});
+  std::set<std::string> kernels;
+  for (const Json& row : parse_json(o.out, "bench")["kernels"]) kernels.insert(row["kernel"]);
+  EXPECT_EQ(kernels, (std::set<std::string>{"copy", "pool", "adamw"})) << o.err;
 }
 
 TEST_F(BenchTest, WhatAModelDoesNotHaveIsSaidBeforeTheFirstIsMeasured) {
