@@ -184,6 +184,7 @@ class Block {
       t.waits_in = nullptr;
       t.copies.clear();
       t.copy_group = 0;
+      t.copies_begun = t.wrote_tile = t.hides_tile = false;
       t.products.clear();
       t.product_group = 0;
       t.products_begun = 0;
@@ -207,6 +208,10 @@ class Block {
   int barrier(const char* what, Site site, int id, int threads, bool predicate) {
     Thread& me = *current;
     if (id < 0 || id >= kBarriers) stop(what, site, "there are barriers 0 to 15");
+    if (me.wrote_tile && !me.hides_tile) {
+      me.hides_tile = true;
+      ++hidden_;
+    }
     Barrier& b = barriers_[static_cast<size_t>(id)];
     if (b.waiting.empty()) {
       b.what = what;
@@ -267,6 +272,7 @@ class Block {
       return reinterpret_cast<uintptr_t>(p) % static_cast<uintptr_t>(bytes) == 0;
     };
     if (!aligned(to) || !aligned(from)) stop("copy_async", site, "an address is not aligned");
+    me.copies_begun = true;
     const Copy copy{to, from, bytes, me.copy_group};
     if (below(2)) {
       finish(copy);
@@ -287,6 +293,12 @@ class Block {
     const auto warp = static_cast<uint64_t>(t.number / kWarp);
     return philox(random_.word[1], warp, t.products_begun).word[0] % 2 == 0;
   }
+
+  void show_tiles(Thread& me) {
+    if (me.hides_tile) --hidden_;
+    me.wrote_tile = me.hides_tile = false;
+  }
+  bool hides_tiles() const { return hidden_ > 0; }
 
   // Leaves for good. Whoever comes here holds no memory that would have to be given back.
   void stop(const char* what, Site site, const char* why) {
@@ -411,6 +423,7 @@ class Block {
   Fiber main_{};
   std::vector<Thread*> ready_;
   Barrier barriers_[kBarriers];
+  int hidden_ = 0;  // threads that hide tiles
   std::vector<std::vector<Meeting>> warps_;
   std::unique_ptr<unsigned char, Free> shared_;
   std::string failure_;
@@ -454,6 +467,8 @@ void begin_copy(void* to, const void* from, int bytes, Site site) {
 }
 void commit_copies() { ++current->copy_group; }
 void wait_for_copies(int groups_left) {
+  current->wrote_tile |= current->copies_begun;
+  current->copies_begun = groups_left > 0;
   auto& copies = current->copies;
   size_t done = 0;
   for (; done < copies.size() && copies[done].group < current->copy_group - groups_left; ++done) {
@@ -461,8 +476,11 @@ void wait_for_copies(int groups_left) {
   }
   copies.erase(copies.begin(), copies.begin() + static_cast<std::ptrdiff_t>(done));
 }
+void wrote_tile() { current->wrote_tile = true; }
+void show_tiles() { current->block->show_tiles(*current); }
 void begin_product(const GroupProduct& product) {
   Thread& me = *current;
+  if (me.block->hides_tiles()) stop("a tile was written and not shown to products", product.site);
   ++me.products_begun;
   if (me.products.empty() && !me.block->is_late(me)) return product.multiply(product);
   me.products.push_back(product);

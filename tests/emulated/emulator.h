@@ -70,6 +70,7 @@ struct Thread {
   void* out;
   std::vector<Copy> copies;
   int copy_group;
+  bool copies_begun, wrote_tile, hides_tile;  // see show_tiles
   std::vector<GroupProduct> products;
   int product_group;
   uint32_t products_begun;
@@ -100,6 +101,10 @@ void wait_for_copies(int groups_left);
 // The same for products, which all lanes of a warp begin together: a warp's are all done as they begin or all
 // as they are waited for, until none is left.
 void begin_product(const GroupProduct& product);
+// Products see a thread's copies and tiles (store_tiles) if it calls show_tiles between these, waited for,
+// and a barrier. A product after a barrier that a thread came to without is an error.
+void wrote_tile();
+void show_tiles();
 void commit_products();
 void wait_for_products(int groups_left);
 

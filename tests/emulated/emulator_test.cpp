@@ -112,6 +112,11 @@ TEST_F(EmulatorTest, ATrapIsAnError) {
   EXPECT_TRUE(says(text, "thread (7, 0, 0)"));
 }
 
+TEST_F(EmulatorTest, ProductsSeeNoTileThatIsNotShown) {
+  const std::string text = error_of(Mistake::kHiddenTile);
+  EXPECT_TRUE(says(text, "a tile was written and not shown to products"));
+}
+
 TEST_F(EmulatorTest, BlocksHaveTheLimitsOfTheHardware) {
   const std::string text = error_of(Mistake::kLargeBlock);
   EXPECT_TRUE(says(text, "CUDA error 9"));

@@ -2,6 +2,7 @@
 #include "example.h"
 #include "kernels/rows/instructions.cuh"
 #include "kernels/rows/mma.cuh"
+#include "kernels/rows/wgmma.cuh"
 
 namespace lra {
 namespace {
@@ -73,6 +74,15 @@ __global__ void mistake_kernel(ExampleMistake m) {
       return;
     case Mistake::kLargeBlock:
       return;
+    case Mistake::kHiddenTile: {
+      auto* tile = dynamic_shared<__nv_bfloat16, 1024>();
+      uint32_t a[4][4] = {};
+      float c[2][4] = {};
+      store_tiles(tile + i % 32 * 64, a[0]);
+      __syncthreads();
+      multiply_columns_async(c, a, group_tile(tile));
+      return;
+    }
   }
 }
 
@@ -90,7 +100,7 @@ const bool registered = [] {
     return cudaGetLastError();
   };
   example_mistake = [](const ExampleMistake& m, CudaStream) -> int {
-    start_kernel(mistake_kernel, {2, m.mistake == Mistake::kLargeBlock ? 1025u : 64u}, m);
+    start_kernel(mistake_kernel, {2, m.mistake == Mistake::kLargeBlock ? 1025u : 64u, nullptr, 8192}, m);
     return cudaGetLastError();
   };
   return true;

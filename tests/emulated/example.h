@@ -29,7 +29,7 @@ struct ExampleWarp {
 };
 extern CudaLauncher<ExampleWarp> example_warp;
 
-enum class Mistake { kHalfAtTheBarrier, kTwoBarriers, kLaneThatEnded, kTrap, kLargeBlock };
+enum class Mistake { kHalfAtTheBarrier, kTwoBarriers, kLaneThatEnded, kTrap, kLargeBlock, kHiddenTile };
 struct ExampleMistake {
   Mistake mistake;
 };

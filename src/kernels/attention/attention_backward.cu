@@ -110,10 +110,10 @@ __global__ void __launch_bounds__(kThreads, 1)
 constexpr int kBuffers = 4;
 
 struct KeyRing {
-  Bf16 keys[kSpan * kTileWidth];    // the block's own
-  Bf16 d_s[2][kSpan * kTileWidth];  // of two tiles, a row for each key
-  Stage<kTile> stages[kBuffers];    // queries and dO
-  float2 sums[kBuffers][kTile];     // their lse and δ
+  Bf16 keys[kSpan * kTileWidth];      // the block's own
+  Bf16 d_s[2][kSpan * kTileWidth];    // of two tiles, a row for each key
+  Stage<kTile> stages[kBuffers];      // queries and dO
+  float2 lse_delta[kBuffers][kTile];  // of the queries
   WeightDraw draw;
 };
 
@@ -155,20 +155,21 @@ __global__ void __launch_bounds__(kThreads, 1)
   auto& ring = *dynamic_shared<KeyRing, 1024>();
   // Beyond the row's end dO is 0, and weights count for nothing.
   const int thread = static_cast<int>(threadIdx.x);
-  const float* sums = (thread < kTile ? lse : delta) + h * d.positions + span.start;
-  const auto copy_sums = [&](int stage) {
+  const float* from = (thread < kTile ? lse : delta) + h * d.positions + span.start;
+  const auto copy_lse_delta = [&](int stage) {
     const int query = stage * kTile + thread % kTile;
-    float2& pair = ring.sums[stage % kBuffers][thread % kTile];
+    float2& pair = ring.lse_delta[stage % kBuffers][thread % kTile];
     if (thread < 2 * kTile) {
-      copy_async_or_zero<4>(thread < kTile ? &pair.x : &pair.y, sums + query, query < span.length);
+      copy_async_or_zero<4>(thread < kTile ? &pair.x : &pair.y, from + query, query < span.length);
     }
   };
-  const TileWalk<kWidth, kTile, kBuffers, decltype(copy_sums)> queries{ring.stages,
-                                                                       head_rows(d, d.qkv, 3, 0, span, h),
-                                                                       head_rows(d, d_out, 1, 0, span, h),
-                                                                       span.length,
-                                                                       span.length,
-                                                                       copy_sums};
+  const TileWalk<kWidth, kTile, kBuffers, decltype(copy_lse_delta)> queries{
+      ring.stages,
+      head_rows(d, d.qkv, 3, 0, span, h),
+      head_rows(d, d_out, 1, 0, span, h),
+      span.length,
+      span.length,
+      copy_lse_delta};
   const HeadRows own_keys = head_rows(d, d.qkv, 3, 1, span, h);
   if constexpr (kWhole) RowCopy<kWidth, kSpan>().begin(ring.keys, own_keys, span.first, span.length);
   queries.begin_stage(first);
@@ -208,19 +209,21 @@ __global__ void __launch_bounds__(kThreads, 1)
     const int query = tile * kTile, buffer = tile % kBuffers;
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
-      // lse and δ of the lane's two queries
-      const auto sums_of = *reinterpret_cast<const float4*>(&ring.sums[buffer][n * 8 + this_lane() % 4 * 2]);
+      // lse and δ of one of the lane's two queries, then of the other
+      const auto of_two =
+          *reinterpret_cast<const float4*>(&ring.lse_delta[buffer][n * 8 + this_lane() % 4 * 2]);
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const float a[2] = {weight(s[n][2 * r], scale, sums_of.x), weight(s[n][2 * r + 1], scale, sums_of.z)};
+        const float a[2] = {weight(s[n][2 * r], scale, of_two.x), weight(s[n][2 * r + 1], scale, of_two.z)};
         const uint32_t mask = kDrops ? kept.mask(n, r) : ~0u;
         weights[n / 2][n % 2 * 2 + r] = bf16_pair(a[0], a[1]) & mask;
         d_s[n / 2][n % 2 * 2 + r] = score_gradients<kDrops>(a, {d_a[n][2 * r], d_a[n][2 * r + 1]}, kept_scale,
-                                                            {sums_of.y, sums_of.w}, mask);
+                                                            {of_two.y, of_two.w}, mask);
       }
     }
-    // Takes out keys beyond the row's end, and in the causal form those that a query does not see. Here, not
-    // among the scores: while products are on their way, other registers of sums must not be written.
+    // Takes out keys beyond the row's end, whose weights may be infinite, and in the causal form those that a
+    // query does not see. Here, not among the scores: where threads write to registers of sums while products
+    // are on their way, the compiler lets no two products overlap.
     if ((d.causal && query < span.first + kSpan) || span.first + kSpan > span.length) {
 #pragma unroll
       for (int i = 0; i < 16; ++i) {

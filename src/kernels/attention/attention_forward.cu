@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     group_wait<0>(s, o);
     hide_keys(s, span.first, query, key, end, d.causal);
     float more[2];
-    for (;;) {  // a second time where the origin moves
+    for (bool moved = false;; moved = true) {  // at most twice: huge scores exceed any limit by rounding
       const float origin[2] = {most[0] * scale, most[1] * scale};
       more[0] = more[1] = 0;
 #pragma unroll
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(kThreads, 2)
           weights[n / 2][n % 2 * 2 + r] = pair;
         }
       }
-      if (!__any_sync(kAllLanes, more[0] > kMost || more[1] > kMost)) break;
+      if (moved || !__any_sync(kAllLanes, more[0] > kMost || more[1] > kMost)) break;
       float largest[2] = {most[0], most[1]};
 #pragma unroll
       for (int i = 0; i < 32; ++i) largest[i % 4 / 2] = fmaxf(largest[i % 4 / 2], s[i / 4][i % 4]);

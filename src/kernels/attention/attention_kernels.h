@@ -1,7 +1,8 @@
 // Attention over rows by kernels of ours (attention.h): bf16, heads of up to 64, on Hopper's tensor cores.
 // Their dropout is drawn from the counters that the CPU draws from (kernels/dropout/bits.h), so that the
-// weights which are dropped are the same on both; two runs give the same bits. What is passed from the
-// forward to the backward pass: the output and the log-sum-exp.
+// weights which are dropped are the same on both. Two runs give the same bits where deterministic algorithms
+// are asked for, and otherwise but for the gradient of the queries. What is passed from the forward to the
+// backward pass: the output and the log-sum-exp.
 #pragma once
 #include <string>
 

@@ -129,13 +129,41 @@ TEST_F(AttentionKernelsGpuTest, EqualTheDefinitionForHeadsOfAnyWidth) {
 
 // Later keys matter more, by far. (The gradients of queries are then sums that cancel.)
 TEST_F(AttentionKernelsGpuTest, KeepTheirSumsWhenScoresRise) {
-  Problem p = problem({{256, 190}});
-  const Tensor rise = (torch::arange(446, torch::kDouble) / 64).view({-1, 1, 1});
-  p.qkv.select(1, 0).copy_((p.qkv.select(1, 0).abs() + 0.5).to(torch::kBFloat16));
-  p.qkv.select(1, 1).copy_((p.qkv.select(1, 1) * 0.25 + rise).to(torch::kBFloat16));
-  const Results ours = found(p), theirs = expected(p);
-  expect_near(ours[0], theirs[0], "output");
-  expect_near(ours[1].select(1, 2), theirs[1].select(1, 2), "gradient of v");
+  for (const bool causal : {false, true}) {
+    SCOPED_TRACE(causal ? "causal" : "");
+    Problem p = problem({{256, 190}, true, causal});
+    const Tensor rise = (torch::arange(446, torch::kDouble) / 16).view({-1, 1, 1});
+    p.qkv.select(1, 0).copy_((p.qkv.select(1, 0).abs() + 0.5).to(torch::kBFloat16));
+    p.qkv.select(1, 1).copy_((p.qkv.select(1, 1) * 0.25 + rise).to(torch::kBFloat16));
+    const Results ours = found(p), theirs = expected(p);
+    expect_near(ours[0], theirs[0], "output");
+    expect_near(ours[1].select(1, 2), theirs[1].select(1, 2), "gradient of v");
+    EXPECT_TRUE(ours[1].isfinite().all().item<bool>());
+  }
+}
+
+// A weight that is computed for no key at all, from a score of 0, is then infinite.
+TEST_F(AttentionKernelsGpuTest, KeepTheirSumsWhenAllScoresAreFarBelowZero) {
+  for (const bool causal : {false, true}) {
+    SCOPED_TRACE(causal ? "causal" : "");
+    Problem p = problem({{100, 70}, true, causal});
+    p.qkv.select(1, 0).copy_((p.qkv.select(1, 0) * 0.25 + 8).to(torch::kBFloat16));
+    p.qkv.select(1, 1).copy_((p.qkv.select(1, 1) * 0.25 - 8).to(torch::kBFloat16));
+    const Results theirs = expected(p);
+    for (const bool deterministic : {false, true}) {
+      const Results ours = found(p, deterministic);
+      expect_near(ours[0], theirs[0], "output");
+      expect_near(ours[1].select(1, 2), theirs[1].select(1, 2), "gradient of v");
+      EXPECT_TRUE(ours[1].isfinite().all().item<bool>());
+    }
+  }
+}
+
+// The largest score less itself is far from 0 when both are rounded.
+TEST_F(AttentionKernelsGpuTest, EndWhenScoresAreHuge) {
+  Problem p = problem({{200}});
+  p.qkv.narrow(1, 0, 2).mul_(1 << 14);
+  found(p);
 }
 
 TEST_F(AttentionKernelsGpuTest, GiveTheSameBitsTwice) {
@@ -151,6 +179,41 @@ TEST_F(AttentionKernelsGpuTest, TakeTheRowsOfATailForRows) {
   p.rows.count = 2;
   p.rows.offsets = torch::cat({p.rows.offsets, p.rows.offsets.narrow(0, -1, 1)});  // the last has no position
   expect_found(p, all);
+}
+
+// What stands around the sums would lose its sign if 0 were added to it.
+TEST_F(AttentionKernelsGpuTest, AddToNothingButTheirSums) {
+  constexpr int64_t kPositions = 200, kAround = 1 << 15;
+  const auto options = torch::dtype(torch::kBFloat16).device(device_.device());
+  const Tensor qkv = torch::zeros({kPositions, 3, 1, 64}, options), d_qkv = torch::empty_like(qkv),
+               out = torch::zeros({kPositions, 1, 64}, options),
+               lse = torch::zeros({1, kPositions}, options.dtype(torch::kFloat)),
+               delta = torch::empty_like(lse),
+               offsets = device_.copy(torch::tensor({int64_t{0}, kPositions}).to(torch::kInt));
+  for (const bool causal : {false, true}) {
+    AttentionData d{};
+    d.qkv = qkv.const_data_ptr();
+    d.offsets = offsets.const_data_ptr<int32_t>();
+    d.positions = kPositions;
+    d.rows = d.heads = 1;
+    d.width = 64;
+    d.scale = 1;
+    d.causal = causal;
+    const Tensor sums = torch::full({kAround + attention_query_sums(d) + kAround}, -0.f, lse.options());
+    const AttentionBackwardArguments arguments{d,
+                                               out.const_data_ptr(),
+                                               out.const_data_ptr(),
+                                               lse.const_data_ptr<float>(),
+                                               delta.mutable_data_ptr<float>(),
+                                               sums.mutable_data_ptr<float>() + kAround,
+                                               d_qkv.mutable_data_ptr()};
+    device_.run([&] {
+      launch(attention_backward_cuda, arguments, "attention backward");
+      return 0;
+    });
+    EXPECT_TRUE(sums.narrow(0, 0, kAround).signbit().all().item<bool>());
+    EXPECT_TRUE(sums.narrow(0, -kAround, kAround).signbit().all().item<bool>());
+  }
 }
 
 TEST_F(AttentionKernelsGpuTest, RefuseWhatTheyDoNotKnow) {

@@ -126,8 +126,8 @@ struct TileWalk {
     also(stage);
     copy_async_commit();
   }
-  // To be called for each tile in turn, from the first of a stage on. The buffer of two stages back, which
-  // nobody reads any more, takes the next stage.
+  // To be called for each tile in turn, from the first of a stage on. Nobody reads any more what is two
+  // stages back or more, and the next stage takes the oldest of these buffers.
   __device__ void enter(int tile) const {
     if (tile % kTiles != 0) return;
     copy_async_wait<0>();

@@ -66,10 +66,10 @@ __device__ T row_loss(const CrossEntropyArguments& a, Row<T> row, int lane, int 
   row.in_memory(a, lane, size, compare);
   largest = of_group(largest, size, larger);
   T sum = 0, labelled = -INFINITY;
-  bool wins = true;  // nothing before the label is as large
+  bool wins = true;  // the label is the first of the largest, as far as the thread sees
   const auto add = [&](int i, T x) {
     if (i == row.label) labelled = x;
-    if (i < row.label && x == largest) wins = false;
+    if (i < row.label ? x == largest : i == row.label && x != largest) wins = false;
     const T weight = exponential(x - largest);
     sum += weight;
     return weight;
@@ -89,7 +89,7 @@ __device__ T row_loss(const CrossEntropyArguments& a, Row<T> row, int lane, int 
     });
     row.in_memory(a, lane, size, [&](int i, T x) { put(i, exponential(x - largest)); });
   }
-  correct = valid && wins && labelled == largest;
+  correct = valid && wins && sum == sum;  // not NaN
   return valid ? log(sum) - (labelled - largest) : static_cast<T>(NAN);
 }
 
@@ -114,9 +114,8 @@ __device__ void write(const CrossEntropyArguments& a, const Part& total) {
 }
 
 template <class T>
-__global__ __launch_bounds__(kThreads, sizeof(T) == 4
-                                           ? 2
-                                           : 1) void cross_entropy_kernel(CrossEntropyArguments a, int size) {
+__global__ void __launch_bounds__(kThreads, sizeof(T) == 4 ? 2 : 1)
+    cross_entropy_kernel(CrossEntropyArguments a, int size) {
   const int t = static_cast<int>(threadIdx.x), group = t / size, lane = t % size, groups = kThreads / size;
   Part mine{0, 0};
   const int64_t step = static_cast<int64_t>(gridDim.x) * groups;

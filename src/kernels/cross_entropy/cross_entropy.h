@@ -19,6 +19,8 @@ struct CrossEntropy {
   Tensor gradient = {};  // [B, C], of scale · loss by the logits; undefined where no scale is given
 };
 
+// A row whose loss is not a number is not right, wherever its maximum is.
+//
 // logits: [B, C] float or double, labels: int64 [B]. A label outside 0..C−1 is an error on the CPU; on CUDA,
 // which cannot stop, the loss and that row's gradient are NaN.
 CrossEntropy cross_entropy(const Tensor& logits, const Tensor& labels, std::optional<double> scale = {});

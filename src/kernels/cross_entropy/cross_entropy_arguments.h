@@ -24,7 +24,7 @@ struct CrossEntropyArguments {
 // batch is one block's work. All follows from the sizes alone, so that a sum is the same on every device.
 struct CrossEntropyPlan {
   static constexpr int kThreads = 512, kHeld = 9;
-  static constexpr int64_t kMostBlocks = 528;  // four for each of a large device's multiprocessors
+  static constexpr int64_t kMostBlocks = 528;  // fill a large device twice
   struct Part {
     double loss;
     int64_t correct;

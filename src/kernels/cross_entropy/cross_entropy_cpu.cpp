@@ -29,7 +29,7 @@ void run(const CrossEntropyArguments& a) {
     for (int64_t i = 0; i < a.C; ++i) sum += std::exp(x[i] - most);
     // cppcheck-suppress invalidFunctionArg ; one term of the sum is 1
     loss += static_cast<double>(std::log(sum) - (x[label] - most));
-    correct += best == label;
+    correct += best == label && !std::isnan(sum);
     if (!a.gradient) continue;
     T* d = static_cast<T*>(a.gradient) + b * a.C;
     for (int64_t i = 0; i < a.C; ++i) {

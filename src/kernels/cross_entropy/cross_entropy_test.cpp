@@ -61,7 +61,11 @@ TEST(CrossEntropyEdgeTest, CountsTheFirstOfEqualLogits) {
 
 TEST(CrossEntropyEdgeTest, PassesNotANumberOn) {
   const Tensor x = torch::tensor({{0.f, std::nanf("")}});
-  EXPECT_TRUE(std::isnan(cross_entropy(x, torch::tensor({0}, torch::kLong)).loss.item<float>()));
+  for (const int64_t label : {0, 1}) {
+    const CrossEntropy found = cross_entropy(x, torch::tensor({label}, torch::kLong));
+    EXPECT_TRUE(std::isnan(found.loss.item<float>()));
+    EXPECT_EQ(found.correct.item<int64_t>(), 0);
+  }
 }
 
 TEST(CrossEntropyEdgeTest, RefusesALabelThatIsNoClass) {

@@ -102,6 +102,7 @@ inline void store_tiles(void* row, const uint32_t (&r)[4], LRA_SITE_PARAMETERS) 
   };
   struct Nothing {};
   if (reinterpret_cast<uintptr_t>(row) % 16 != 0) emulated::stop("a row is not aligned", LRA_SITE);
+  emulated::wrote_tile();
   emulated::exchange<Nothing>("store_tiles", LRA_SITE, ~0u,
                               In{static_cast<unsigned short*>(row), {r[0], r[1], r[2], r[3]}},
                               [](uint32_t, const In* in, Nothing*) {

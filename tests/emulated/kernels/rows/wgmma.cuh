@@ -20,7 +20,7 @@ inline GroupTile group_tile(const void* tile, LRA_SITE_PARAMETERS) {
 
 inline int group_number() { return static_cast<int>(threadIdx.x) / kGroupThreads; }
 
-inline void show_to_group() {}
+inline void show_to_group() { emulated::show_tiles(); }
 template <class... R>
 inline void group_begin(R&...) {}
 inline void group_commit() { emulated::commit_products(); }
