@@ -9,10 +9,11 @@
 #   lengths   training steps on the real lengths of DATA/text/default
 #   kernels   each fused kernel beside a copy, and attention's
 #   arena     the models of the arena at 1,024 to 16,384 positions
-#   peers     them at 4,096 and the engine's steps beside PyTorch (PYTHON, default python3)
+#   peers     them at 4,096 beside PyTorch (PYTHON, default python3; MODELS, default all)
+#   engine-peers  the engine's steps beside PyTorch
 #   text      the released Text configuration, whole (DATA/text/default)
 #   curves    500 steps of ListOps in bf16 and in fp32, three seeds each (DATA/listops/default)
-# DATA is $LRA_DATA, default data; MODELS picks some of the models for peers. The models' learning is scripts/learn.sh.
+# DATA is $LRA_DATA, default data. The models' learning is scripts/learn.sh. Nothing else may use the GPU meanwhile.
 set -euo pipefail
 lra=$1 out=$2
 shift 2
@@ -62,6 +63,9 @@ arena() {
 peers() {
   bench arena-peers --models "${MODELS:-all}" --lengths 4096 --seconds 2 --peers --peer-modes eager,compile-graphs \
     --python "$python"
+}
+
+engine-peers() {
   bench engine-peers --suite engine --case text-1k,text-4k,text-paper-4k,cifar-scratch --seconds 3 --peers \
     --peer-modes eager,compile,compile-graphs --python "$python"
 }
@@ -81,7 +85,7 @@ curves() {
 
 for part in "$@"; do
   case $part in
-    tests | engine | lengths | kernels | arena | peers | text | curves)
+    tests | engine | lengths | kernels | arena | peers | engine-peers | text | curves)
       echo "== $part" >&2
       began=$SECONDS
       $part
