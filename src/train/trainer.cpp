@@ -18,6 +18,7 @@
 #include "tasks/task.h"
 #include "train/checkpoint_writer.h"
 #include "train/memory.h"
+#include "train/run_state.h"
 #include "train/session.h"
 #include "train/step_engine.h"
 
@@ -28,53 +29,6 @@ constexpr size_t kNamed = 6;  // keys of departures; result.json has them all
 
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
-
-// What changes as a run goes on and must survive a kill, beside the tensors.
-struct RunState {
-  int64_t step = 0;
-  double best_accuracy = -1;
-  int64_t best_step = -1;
-  int64_t evaluations_since_best = 0;
-  double last_accuracy = -1;  // of the newest evaluation, and its step
-  int64_t last_evaluated = -1;
-  double seconds = 0;   // of all processes so far
-  double sums[4] = {};  // metric sums since the last line of metrics, the tokens and the seconds they took
-  double line_tokens = 0, line_seconds = 0;
-  double trained_examples = 0, trained_seconds = 0;  // up to the last line
-
-  // Every field but the array, once: written and read by the same list.
-  template <class F>
-  void fields(const F& f) {
-    f("step", step);
-    f("best_accuracy", best_accuracy);
-    f("best_step", best_step);
-    f("evaluations_since_best", evaluations_since_best);
-    f("last_accuracy", last_accuracy);
-    f("last_evaluated", last_evaluated);
-    f("seconds", seconds);
-    f("line_tokens", line_tokens);
-    f("line_seconds", line_seconds);
-    f("trained_examples", trained_examples);
-    f("trained_seconds", trained_seconds);
-    f("loss_sum", sums[0]);
-    f("correct_sum", sums[1]);
-    f("example_sum", sums[2]);
-    f("norm_sum", sums[3]);
-  }
-  Json to_json() {
-    Json j;
-    fields([&](const char* key, auto& value) { j[key] = value; });
-    return j;
-  }
-  static RunState from_json(const Json& j, const std::string& where) {
-    RunState s;
-    s.fields([&](const char* key, auto& value) {
-      value = json_get<std::decay_t<decltype(value)>>(j, key, where);
-    });
-    if (s.step < 0) fail(where, "'step' is {}, expected a number of updates.", s.step);
-    return s;
-  }
-};
 
 class Trainer {
  public:

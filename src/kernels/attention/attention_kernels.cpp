@@ -63,7 +63,7 @@ class KernelAttention : public torch::autograd::Function<KernelAttention> {
                  delta = torch::empty_like(lse);
     const AttentionData data = data_of(qkv, rows, dropout, context->saved_data["causal"].toBool());
     Tensor query_sums;  // where rows are short, more would be padding than sums
-    if (!at::globalContext().deterministicAlgorithms() && data.rows * 64 <= data.positions) {
+    if (!at::globalContext().deterministicAlgorithms() && data.rows * kAttentionTile <= data.positions) {
       query_sums = torch::zeros({attention_query_sums(data)}, lse.options());
     }
     launch(attention_backward_cuda,

@@ -8,6 +8,7 @@
 namespace lra {
 
 inline constexpr int64_t kAttentionWidest = 64;  // of heads; multiples of 8
+inline constexpr int64_t kAttentionTile = 64;    // queries or keys, of a row and head
 
 struct AttentionData {
   const void* qkv;         // [T, 3, H, P]
@@ -32,9 +33,9 @@ struct AttentionBackwardArguments {
   float* query_sums;  // zeros, attention_query_sums floats; null: two runs give the same bits
   void* d_qkv;
 };
-// Tiles of 64 queries of every row and head, in floats; heads are rounded up to a multiple of 16.
+// Tiles of queries of every row and head, in floats; heads are rounded up to a multiple of 16.
 inline int64_t attention_query_sums(const AttentionData& d) {
-  return (d.positions / 64 + d.rows) * 64 * d.heads * ((d.width + 15) / 16 * 16);
+  return (d.positions / kAttentionTile + d.rows) * kAttentionTile * d.heads * ((d.width + 15) / 16 * 16);
 }
 extern CudaLauncher<AttentionForwardArguments> attention_forward_cuda;
 extern CudaLauncher<AttentionBackwardArguments> attention_backward_cuda;

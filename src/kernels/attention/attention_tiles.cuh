@@ -27,7 +27,8 @@ template <int kWidth>
 using Operand = uint32_t[kWidth / 16][4];
 
 inline constexpr float kLog2E = 1.44269504088896f;
-inline constexpr int kTile = kGroupRows, kTileWidth = 64;
+inline constexpr int kTile = kAttentionTile, kTileWidth = 64;
+static_assert(kTile == kGroupRows, "a warpgroup has a tile of rows");
 inline constexpr int kGroups = 2, kThreads = kGroups * kGroupThreads, kSpan = kGroups * kTile;
 
 __device__ inline int this_lane() { return static_cast<int>(threadIdx.x) % 32; }
