@@ -25,7 +25,8 @@ SafetensorsFile read_tensors(const fs::path& checkpoint, const char* name, const
   SafetensorsFile file(path);
   const auto hashes = state.find(kHashes);
   if (hashes == state.end()) return file;
-  if (json_get<std::string>(*hashes, name, path.string()) != file_checksum(path, ChecksumKind::kSha256)) {
+  const std::string where = (checkpoint / "state.json").string();
+  if (json_get<std::string>(*hashes, name, where) != file_checksum(path, ChecksumKind::kSha256)) {
     fail("checkpoint", "{}: damaged: its SHA-256 is not the one in state.json.", path.string());
   }
   return file;
