@@ -27,7 +27,7 @@ SafetensorsFile read_tensors(const fs::path& checkpoint, const char* name, const
   if (hashes == state.end()) return file;
   const std::string where = (checkpoint / "state.json").string();
   if (json_get<std::string>(*hashes, name, where) != file_checksum(path, ChecksumKind::kSha256)) {
-    fail("checkpoint", "{}: damaged: its SHA-256 is not the one in state.json.", path.string());
+    fail(path.string(), "damaged: its SHA-256 is not the one in state.json.");
   }
   return file;
 }

@@ -85,7 +85,7 @@ TEST(CheckpointTest, AFlippedBitIsNoticed) {
     bytes.back() ^= 1;
     write_text(path, bytes);
     const std::string error = error_text([&] { open_checkpoint(dir.path(), "last").optimizer(); });
-    EXPECT_NE(error.find(path.string() + ": damaged"), std::string::npos) << error;
+    EXPECT_NE(error.find("[" + path.string() + "] damaged"), std::string::npos) << error;
   }
 }
 
